@@ -1,77 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong between a command line and a running policy. Every message is one line.
+/// Everything that can go wrong between a command line and a running policy. Every message is one
+/// line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused an operation on a file.
     #[error("{}: {source}", path.display())]
     Io {
-        /// File the operation was on.
+        /// The file of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file does not hold what its format requires.
+    /// The content of a file does not follow its format.
     #[error("{}: {message}", path.display())]
     Format {
-        /// The offending file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong and where.
+        /// What is wrong, and where.
         message: String,
     },
-    /// A tunable that cannot be set as asked.
+    /// A tunable cannot be set to the requested value.
     #[error("--set {text}: {message}")]
     Setting {
-        /// What was given.
+        /// The setting as it was given, `KEY=VALUE`.
         text: String,
-        /// What is wrong and what is allowed.
+        /// What is wrong, and what is allowed.
         message: String,
     },
-    /// No object file of that name.
+    /// There is no object file of this policy.
     #[error("no policy {name:?} in {} (known: {known})", dir.display())]
     UnknownPolicy {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
-        /// Policies that are there.
+        /// The policies in that directory.
         known: String,
     },
-    /// A directory without a single policy.
+    /// The directory contains no policy.
     #[error("{}: no policies (*.bpf.o) here; name their folder by --policies or CACHEPILOT_BPF_DIR", .0.display())]
     NoPolicies(PathBuf),
-    /// No hierarchy of version 2.
+    /// No cgroup v2 hierarchy is mounted.
     #[error(
         "no cgroup v2 hierarchy is mounted: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup"
     )]
     NoCgroup2,
-    /// A hierarchy in which no memory is accounted for.
+    /// No cgroup in the hierarchy has the memory controller.
     #[error(
         "no cgroup below {} has the memory controller: write +memory to its cgroup.subtree_control; if cgroup v1 has the controller, boot with cgroup_no_v1=memory",
         .0.display()
     )]
     NoMemoryCgroups(PathBuf),
-    /// Patterns that name no cgroup.
+    /// The patterns match no cgroup.
     #[error(
         "--cgroup {}: matches none of the {candidates} cgroups below {} that have the memory controller",
         patterns.join(" --cgroup "), mount.display()
     )]
     NoMatch {
-        /// What was asked for.
+        /// The patterns.
         patterns: Vec<String>,
-        /// Where cgroups were looked for.
+        /// The mount point below which cgroups were searched.
         mount: PathBuf,
-        /// So many could have been meant.
+        /// The number of cgroups that have the memory controller.
         candidates: usize,
     },
-    /// A path that is not in the cgroup v2 hierarchy.
+    /// The path is not in the cgroup v2 hierarchy.
     #[error("{}: not a cgroup v2 directory", .0.display())]
     NotCgroup2(PathBuf),
-    /// The root cgroup has no limit, hence nothing that a policy could do.
+    /// The root cgroup cannot have a policy, as it has no limit that a policy could work with.
     #[error("{}: the root cgroup cannot have a policy; name a cgroup below it", .0.display())]
     RootCgroup(PathBuf),
     /// The memory controller is off for this cgroup.
@@ -80,22 +81,22 @@ pub enum Error {
         .0.display()
     )]
     NoMemoryController(PathBuf),
-    /// A kernel without the patch series.
+    /// The kernel lacks the cache_ext patch series.
     #[error("this kernel has no cache_ext: {0}")]
     NoCacheExt(&'static str),
-    /// Loading programs takes root.
+    /// Loading BPF programs requires root.
     #[error("loading programs into the kernel takes root (CAP_BPF, CAP_SYS_ADMIN)")]
     NotRoot,
-    /// What other processes have open is only shown to root.
+    /// Only root can see which files other processes have open.
     #[error("{}: to see the files of processes takes root (CAP_SYS_ADMIN, CAP_SYS_PTRACE)", .0.display())]
     NoRights(PathBuf),
-    /// No BPF file system where links are pinned.
+    /// There is no BPF file system at the path where links are pinned.
     #[error("{}: not a BPF file system (mount -t bpf bpf {})", .0.display(), .0.display())]
     NoBpffs(PathBuf),
     /// Another process is changing policies.
     #[error("{}: another process is changing policies", .0.display())]
     Locked(PathBuf),
-    /// The cgroup has a policy already.
+    /// The cgroup already has a policy.
     #[error("{} has the policy {policy} already; replace it by swap", path.display())]
     AlreadyAttached {
         /// The cgroup.
@@ -119,66 +120,67 @@ pub enum Error {
     Refused {
         /// The policy.
         policy: String,
-        /// The last words of the verifier or of libbpf.
+        /// The last message of the verifier or of libbpf.
         message: String,
     },
     /// A system call on a policy failed.
     #[error("{what}: {source}")]
     Kernel {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A setting of a configuration, or one of its files.
+    /// A setting of a configuration, or one of its files, is invalid.
     #[error("{}: {message}", path.display())]
     Config {
         /// The configuration file.
         path: PathBuf,
-        /// Key, value and what is allowed.
+        /// The key, its value, and what is allowed.
         message: String,
     },
-    /// Another agent keeps its state in the same directory.
+    /// Another agent runs with the same state directory.
     #[error("{}: another agent runs with this state_dir", .0.display())]
     AgentRuns(PathBuf),
-    /// An address that cannot be listened on.
+    /// The agent cannot listen on an address.
     #[error("metrics = \"{address}\": {source}")]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The node's thread cannot go on.
+    /// The thread of the node cannot go on.
     #[error("the node {0}")]
     Node(String),
     /// The sampler of page cache accesses cannot run.
     #[error("the sampler cannot run here: {0}")]
     Sampler(String),
-    /// A simulation, a curve or a trace.
+    /// A simulation, a curve or a trace failed.
     #[error(transparent)]
     Models(#[from] cachepilot_models::Error),
 }
 
 impl Error {
-    /// An [`Error::Io`] on `path`, to be used with `map_err`.
+    /// Returns a function that makes an [`Error::Io`] on `path`, for `map_err`.
     pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { path, source }
     }
 
-    /// An [`Error::Format`] on `path`.
+    /// Returns an [`Error::Format`] on `path`.
     pub fn format(path: &Path, message: impl Into<String>) -> Self {
         Self::Format { path: path.to_path_buf(), message: message.into() }
     }
 
-    /// An [`Error::Kernel`], to be used with `map_err`.
+    /// Returns a function that makes an [`Error::Kernel`], for `map_err`.
     pub fn kernel(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Kernel { what, source }
     }
 
-    /// 2 when what was asked for cannot be, 1 when this machine cannot do it now.
+    /// The exit status of a command: 2 if the request itself is invalid, 1 if this machine cannot
+    /// fulfil it now.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -213,5 +215,5 @@ impl Error {
     }
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

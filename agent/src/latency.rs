@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Histograms of how long read calls take: four buckets to each doubling.
+//! Histograms of the duration of read calls, with four buckets per doubling.
 
-/// Buckets of a histogram, see `Counters.read_latency_total` of the contract.
+/// Number of buckets of a histogram, see `Counters.read_latency_total` in the protocol.
 pub const LATENCY_BUCKETS: usize = 104;
 
-/// Bucket of a read call that took `ns` nanoseconds.
+/// The bucket of a read call that took `ns` nanoseconds.
 #[must_use]
 pub fn latency_bucket(ns: u64) -> usize {
     let us = ns / 1000;
@@ -12,7 +12,8 @@ pub fn latency_bucket(ns: u64) -> usize {
         return 0;
     }
     let exponent = us.ilog2() as usize;
-    // Bits after the leading one, from nanoseconds: short calls have quarters of a microsecond.
+    // The two bits after the leading one. They come from nanoseconds, so that calls of a few
+    // microseconds are still divided into quarters.
     let quarter = ((ns / 250) >> exponent) as usize & 3;
     (4 * exponent + quarter).min(LATENCY_BUCKETS - 1)
 }

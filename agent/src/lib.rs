@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs on a node: it watches cgroups, learns their miss ratio curves, and gives them eviction
-//! policies and limits that outlive this process.
+//! The agent of a node. It watches cgroups, learns their miss ratio curves, and gives them eviction
+//! policies and memory limits, which stay in force when this process ends.
 
 pub mod bpf;
 pub mod cachestat;

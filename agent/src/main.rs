@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command `cachepilot-agent`; also run as `cachepilot policy ...`.
+//! The command `cachepilot-agent`. `cachepilot policy ...` runs it, too.
 
 mod cli;
 
 use std::process::ExitCode;
 
-/// From this size on memory is mapped, and given back as soon as it is freed.
+/// malloc maps allocations of at least this size separately, and unmaps them when they are freed.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES: libc::c_int = 128 << 10;
 
 fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
-    // SAFETY: a parameter of malloc, set while there is one thread.
+    // SAFETY: this sets a parameter of malloc while the process has a single thread.
     unsafe {
-        // Else glibc raises it to the largest chunk that was freed, and keeps what is smaller: curves
-        // of tenants come and go, and the process would stay as large as it ever was.
+        // By default glibc raises this threshold to the largest chunk that was freed, and does not
+        // return smaller chunks to the system. Curves of tenants come and go, so the process would
+        // stay as large as its largest size so far.
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }
     cli::run(std::env::args_os())

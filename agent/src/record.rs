@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records the page cache accesses of a cgroup as a trace, `docs/reference/trace_format.md`.
+//! Records the page cache accesses of a cgroup as a trace (`docs/reference/trace_format.md`).
 
 use crate::bpf::event::EventKind;
 use crate::bpf::sampler::Sampler;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 
 const MIB: u32 = 1 << 20;
 const MAX_RING_MIB: u32 = 1024;
-/// The only slot: a recording has one tenant.
+/// The only slot of the sampler: a recording has one tenant.
 const SLOT: u32 = 0;
 
-/// Who counts and samples.
+/// What counts and samples the accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counting {
-    /// The sampler's programs: on any kernel, and beside an agent.
+    /// The sampler's BPF programs. They work on any kernel, and beside a running agent.
     #[default]
     Programs,
-    /// The patched kernel itself, which costs less; one can ask it at a time.
+    /// The patched kernel itself, which costs less. Only one process at a time can use it.
     Kernel,
 }
 
@@ -41,30 +41,31 @@ pub struct Recorder {
     removals: u64,
 }
 
-/// What came of a recording.
+/// The totals of a finished recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// Accesses in the trace.
     pub records: u64,
-    /// Everything that was counted meanwhile, recorded or not.
+    /// Everything counted during the recording, whether it is in the trace or not.
     pub counts: Counts,
-    /// Those of the records whose page is charged to another cgroup.
+    /// Accesses in the trace whose page is charged to another cgroup.
     pub elsewhere: u64,
-    /// Pages of the sample that were truncated, removed or dropped on request.
+    /// Pages of the sample that were truncated, removed, or dropped on request.
     pub removals: u64,
-    /// What is not in the trace though it should be.
+    /// Events that are missing in the trace.
     pub losses: Losses,
-    /// What this kernel does not let the sampler see.
+    /// Messages about what the sampler cannot see on this kernel.
     pub missing: Vec<String>,
 }
 
 impl Recorder {
-    /// Starts to record `cgroup` and the cgroups below it; pages at `rate` of 1, each with all of
-    /// its accesses. `ring_mib` is the room for events between two looks.
+    /// Starts to record `cgroup` and the cgroups below it. `rate` is the share of pages that is
+    /// sampled, from above 0 to 1; every access to a sampled page is recorded. `ring_mib` is the
+    /// size of the ring buffer that stores events between two calls of [`Self::step`].
     ///
     /// # Errors
-    /// [`Error::Setting`] for a value out of range, [`Error::Sampler`] and the like when this
-    /// machine cannot.
+    /// Returns [`Error::Setting`] for a value out of range, and [`Error::Sampler`] or a similar
+    /// error if this machine cannot record.
     pub fn start(cgroup: &Path, counting: Counting, rate: f64, ring_mib: u32) -> Result<Self> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(refused("rate", rate, "allowed: above 0, up to 1"));
@@ -91,10 +92,10 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Takes the events that have come, and finds cgroups that were made meanwhile.
+    /// Takes the events that have arrived, and begins to track cgroups created since the last call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error, or an error of `writer`.
     pub fn step(&mut self, writer: &mut RecordWriter) -> Result<()> {
         self.follow()?;
         self.records.clear();
@@ -115,10 +116,11 @@ impl Recorder {
         Ok(writer.write(&self.records)?)
     }
 
-    /// Writes what is left and completes the file of `writer`.
+    /// Writes the remaining events and completes the file of `writer`.
     ///
     /// # Errors
-    /// What the kernel or the file system says; a trace without a single access is refused.
+    /// Returns the error of the kernel or of the file system. A trace without any access is
+    /// refused.
     pub fn finish(mut self, mut writer: RecordWriter) -> Result<Recorded> {
         self.tracked.iter().for_each(|&id| self.sampler.forget(id));
         self.step(&mut writer)?;
@@ -129,9 +131,9 @@ impl Recorder {
         Ok(Recorded { records: writer.finish()?, counts, elsewhere, removals, losses, missing })
     }
 
-    /// Tracks the cgroup and all below it, as they are now.
+    /// Tracks the cgroup and all cgroups below it that exist now.
     fn follow(&mut self) -> Result<()> {
-        // One that vanishes meanwhile has nothing more to record.
+        // A cgroup that vanishes in the meantime has nothing more to record.
         let itself = fs::metadata(&self.path).map(|meta| meta.ino());
         let below = tree::below(&self.path).filter_map(|dir| Some(dir.ok()?.id));
         for id in itself.into_iter().chain(below) {
@@ -144,10 +146,10 @@ impl Recorder {
     }
 }
 
-/// Starts the file of a recording.
+/// Creates the file of a recording.
 ///
 /// # Errors
-/// When its suffix is another or its folder cannot be written.
+/// Returns an error if the suffix is wrong or the folder cannot be written.
 pub fn create(out: &Path) -> Result<RecordWriter> {
     Ok(RecordWriter::create(out, Header::FULL)?)
 }

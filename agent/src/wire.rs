@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages of `proto/cachepilot/v1`, generated: the only contract with the controller, and
-//! also the words in which a [`crate::node::Node`] speaks.
+//! The messages of `proto/cachepilot/v1`, generated. They are the only contract with the
+//! controller, and a [`crate::node::Node`] uses them as well.
 
 #![allow(missing_docs, clippy::all, clippy::unwrap_used, clippy::expect_used)]
 
 tonic::include_proto!("cachepilot.v1");
 
 impl Result {
-    /// Whether it is to be asked for again: it failed, or is not known to hold yet.
+    /// Whether the action must be requested again: it failed, or it is not yet known to be in
+    /// force.
     #[must_use]
     pub fn is_left(&self) -> bool {
         use result::Outcome::{Failed, Started};
         matches!(self.outcome(), Failed | Started)
     }
 
-    /// It as programs of this host are told.
+    /// The result as JSON, for programs on this host.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
@@ -27,5 +28,5 @@ impl Result {
     }
 }
 
-/// Name of the kernel's own policy on the wire: what decides where none is attached.
+/// Name of the kernel's own eviction policy in messages. It decides where no policy is attached.
 pub const DEFAULT_POLICY: &str = "default";

@@ -148,7 +148,7 @@ class Curve:
     @property
     def stderr(self) -> NDArray[np.float64]: ...
     def error_bar(self) -> NDArray[np.float64]:
-        """Half-width of the interval that holds the true miss ratio at 90% of points."""
+        """Half-width of the interval that nominally holds the true miss ratio at 95% of points."""
 
 @final
 class ReadaheadResult:

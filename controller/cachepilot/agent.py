@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the node's agent is, and the folder of policies that goes with it."""
+"""The location of the node's agent, and of the policy folder that belongs to it."""
 
 import os
 import shutil
@@ -19,7 +19,10 @@ def _is_program(path: Path) -> bool:
 
 
 def find(environment: Mapping[str, str], tree: Path = TREE) -> Path:
-    """The agent that the environment names, or one on PATH, or the one built in the source tree."""
+    """Return the agent that the environment names, else one on PATH, else the source tree's build.
+
+    Raises InputError if there is none, or if the named file is not a program.
+    """
     named = environment.get(BINARY_VARIABLE)
     if named:
         if not _is_program(Path(named)):
@@ -37,7 +40,7 @@ def find(environment: Mapping[str, str], tree: Path = TREE) -> Path:
 def environment_for(
     agent: Path, environment: Mapping[str, str], tree: Path = TREE
 ) -> dict[str, str]:
-    """The environment of the agent: one from the source tree uses the tree's policies."""
+    """Return the agent's environment; an agent from the source tree uses the tree's policies."""
     policies = tree / "build" / "bpf"
     from_tree = agent.resolve().is_relative_to(tree) and policies.is_dir()
     default = {POLICIES_VARIABLE: str(policies)} if from_tree else {}

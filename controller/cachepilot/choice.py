@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing a policy by predicted miss ratios, and what the choice costs in hindsight.
+"""The choice of a policy by predicted miss ratios, and the cost of that choice in hindsight.
 
-Regret is the miss ratio of the chosen policy less that of the best one, both measured by full
-simulation, so it is never negative.
+Regret is the miss ratio of the chosen policy minus that of the best one. Both are measured by full
+simulation, so regret is never negative.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,8 @@ SAMPLED_PAGES_MIN = 2048
 FIXED_CHOICES = ("lru", "s3fifo", "kernel_lru")
 BY_CURVES = "by curves"
 ORDINARY = ("kernel_lru", "lru", "fifo")
-"""Preferred in this order among equals: what needs no change, then what does the least."""
+"""Among policies with equal miss ratios, the first of these is preferred: the kernel's own needs no
+change, and the others do the least work."""
 
 
 def _least(miss_ratios: Mapping[str, float]) -> str:
@@ -33,22 +34,22 @@ class Cell:
 
     @property
     def best(self) -> str:
-        """The policy with the least measured miss ratio; of several the most ordinary."""
+        """The policy with the lowest measured miss ratio; ties are broken by ORDINARY."""
         return _least(self.measured)
 
     @property
     def chosen(self) -> str:
-        """The policy with the least predicted miss ratio; of several the most ordinary."""
+        """The policy with the lowest predicted miss ratio; ties are broken by ORDINARY."""
         return _least(self.predicted)
 
     def regret(self, policy: str) -> float:
-        """Measured miss ratio of `policy` above the best."""
+        """Return the measured miss ratio of `policy` above the best."""
         return self.measured[policy] - self.measured[self.best]
 
 
 @dataclass(frozen=True)
 class Regret:
-    """Regret of one way of choosing over all cells, in miss ratio."""
+    """Regret of one strategy over all cells, in miss ratio."""
 
     strategy: str
     mean: float
@@ -58,10 +59,11 @@ class Regret:
 
 
 def choice_rate(footprint_pages: int) -> float:
-    """Sampling rate in (0, 1] that leaves at least 2,048 distinct pages.
+    """Return a sampling rate in (0, 1] that leaves at least 2,048 distinct pages.
 
-    Hash sampling keeps a binomial number of pages; three standard deviations are added so that
-    the least is met and not only the mean. A footprint smaller than that is taken whole.
+    Hash sampling keeps a binomial number of pages. Three standard deviations are added, so that the
+    minimum is reached in nearly every sample and not only on average. A smaller footprint is taken
+    whole (rate 1).
     """
     wanted = SAMPLED_PAGES_MIN + 3 * sqrt(SAMPLED_PAGES_MIN)
     return min(1.0, wanted / max(footprint_pages, 1))
@@ -80,7 +82,10 @@ def _regret(strategy: str, cells: Sequence[Cell], choices: Sequence[str]) -> Reg
 
 
 def regrets(cells: Iterable[Cell]) -> list[Regret]:
-    """Choice by curves against always the same policy, for those that every cell measured."""
+    """Return the regret of the choice by curves, and of always using one policy.
+
+    A fixed policy is included only if every cell measured it.
+    """
     rows = list(cells)
     if not rows:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which names and addresses mean this machine."""
+"""Which host names and addresses mean this machine."""
 
 from ipaddress import ip_address
 
@@ -7,7 +7,7 @@ from ipaddress import ip_address
 def is_this_host(host: str) -> bool:
     """Whether a host name or address, without a port, can only be reached from this machine.
 
-    Names other than `localhost` are not looked up: what they mean can change.
+    Names other than `localhost` are not resolved, because their meaning can change.
     """
     try:
         return ip_address(host).is_loopback

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy folders say of themselves, and the choice of policies by name.
+"""The manifests of the policy folders, and the selection of policies by name.
 
 The manifests are compiled into the extension from `bpf/policies/*/policy.toml`, and those of
-readahead policies from `bpf/prefetch/*/policy.toml`, so the names here are exactly the folders it
-was built from.
+readahead policies from `bpf/prefetch/*/policy.toml`. The names here are therefore exactly the
+folders that the extension was built from.
 """
 
 import json
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Tunable:
-    """One number of a policy that can be set; an array when `length` is more than one."""
+    """One number of a policy that can be set; an array if `length` is more than one."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class Tunable:
 
 @dataclass(frozen=True)
 class Variant:
-    """Other values for the tunables of a policy; `name` includes the policy's: `NAME:VARIANT`."""
+    """A set of other values for a policy's tunables; `name` is `POLICY:VARIANT`."""
 
     name: str
     tunables: dict[str, int]
@@ -51,7 +51,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Policy:
-    """The manifest of one policy folder; `folio_state_bytes` is its state per folio."""
+    """The manifest of one policy folder; `folio_state_bytes` is the policy's state per folio."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ class Policy:
 
     @property
     def evicts(self) -> bool:
-        """Whether it chooses what is evicted, or leaves that to the kernel."""
+        """Whether the policy chooses what is evicted, or leaves that to the kernel."""
         return "evict_folios" in self.hooks
 
     @property
@@ -80,7 +80,7 @@ class Policy:
 
 
 def manifests_json(kind: Kind = Kind.EVICTION) -> list[dict[str, Any]]:
-    """Every manifest of a kind as plain JSON values, in the order of the extension."""
+    """Return every manifest of a kind as plain JSON values, in the order of the extension."""
     is_readahead = kind is Kind.READAHEAD
     text = _models.readahead_policies_json() if is_readahead else _models.policies_json()
     manifests: list[dict[str, Any]] = json.loads(text)
@@ -124,24 +124,24 @@ def _policy(raw: dict[str, Any]) -> Policy:
 
 @cache
 def policies(kind: Kind = Kind.EVICTION) -> dict[str, Policy]:
-    """Every policy of a kind by name, in the order of the extension."""
+    """Return every policy of a kind by name, in the order of the extension."""
     return {raw["name"]: _policy(raw) for raw in manifests_json(kind)}
 
 
 def attachable() -> list[str]:
-    """Names of the policies that the kernel can have, in the order of the extension."""
+    """Return the names of the policies that the kernel can attach, in the extension's order."""
     return [one.name for one in policies().values() if not one.simulation_only]
 
 
 def _with_variants(kind: Kind) -> dict[str, Policy]:
-    """Every policy of a kind by its name and by those of its variants."""
+    """Return every policy of a kind by its name and by the names of its variants."""
     known = policies(kind)
     variants = {one.name: policy for policy in known.values() for one in policy.variants}
     return known | variants
 
 
 def find(name: str, kind: Kind = Kind.EVICTION) -> Policy:
-    """The policy of that name, or of that variant; raises InputError that lists the names."""
+    """Return the policy of that name or variant name; raise InputError listing the known names."""
     known = _with_variants(kind)
     if name not in known:
         raise InputError(f"unknown {_noun(kind)} {name!r} (known: {', '.join(sorted(known))})")
@@ -153,10 +153,10 @@ def _noun(kind: Kind) -> str:
 
 
 def select(text: str, kind: Kind = Kind.EVICTION) -> list[str]:
-    """Names from a comma-separated list, each once; `all` stands for every policy folder.
+    """Return names from a comma-separated list, each once; `all` means every policy folder.
 
-    A variant is given only when asked for by name, `NAME:VARIANT`; so is `opt`, Belady's OPT,
-    which no folder holds and which evicts.
+    A variant is included only if it is given by its name, `POLICY:VARIANT`. The same applies to
+    `opt`, Belady's OPT, an eviction policy that has no folder.
     """
     chosen: dict[str, None] = {}
     known = _with_variants(kind)
@@ -200,9 +200,9 @@ def _setting(text: str, kind: Kind) -> tuple[str, str, int]:
 def parse_settings(
     texts: Iterable[str], chosen: Sequence[str], kind: Kind = Kind.EVICTION
 ) -> dict[str, dict[str, int]]:
-    """Tunables per policy from `POLICY.TUNABLE=VALUE` texts, checked against the manifests.
+    """Return tunables per policy from `POLICY.TUNABLE=VALUE` texts, checked with the manifests.
 
-    One element of an array is `POLICY.TUNABLE.ELEMENT=VALUE`, elements counting from 0.
+    One element of an array is `POLICY.TUNABLE.ELEMENT=VALUE`; elements count from 0.
 
     Raises InputError for a policy outside `chosen`, an unknown tunable or a value out of range.
     """

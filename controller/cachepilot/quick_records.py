@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen dataclasses that are made and read by the thousand in every control cycle.
+"""A decorator for frozen dataclasses that are created and read by the thousand in every cycle.
 
 The `__init__` of a frozen dataclass calls `object.__setattr__` once per field, which takes several
-times as long as plain assignment. To fill the instance's dictionary instead makes one for each
-instance: it takes as long as assignment, and every field is then read in twice the time.
+times as long as plain assignment. Filling the instance's dictionary instead is as fast as
+assignment, but it gives each instance a dictionary of its own, and reading a field then takes twice
+the time.
 """
 
 from dataclasses import MISSING, fields
@@ -13,11 +14,11 @@ T = TypeVar("T")
 
 
 def quickly_made(cls: type[T]) -> type[T]:
-    """Gives a frozen dataclass an `__init__` of the same signature and effect that is faster.
+    """Replace a frozen dataclass's `__init__` by a faster one of the same signature and effect.
 
-    It stays frozen for mypy; at run time nothing refuses an assignment any more. For classes
-    whose fields are all of `__init__`, none with a default factory. Raises TypeError for others.
-    With slots they take half the memory, and half the time to be read.
+    The class stays frozen for mypy, but assignments are no longer refused at run time. All fields
+    must be arguments of `__init__` without a default factory; raises TypeError for other classes.
+    With slots, instances take half the memory, and reading a field half the time.
     """
     plain = fields(cls)  # type: ignore[arg-type]
     names = [one.name for one in plain]
@@ -32,7 +33,7 @@ def quickly_made(cls: type[T]) -> type[T]:
     lines += [f"    self.{name} = {name}" for name in names]
     lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     made: dict[str, object] = {}
-    # The way of the standard library: only code that is written out runs as fast as this.
+    # The dataclass module generates source text, too: only code that is written out runs this fast.
     exec("\n".join(lines), dict(defaults), made)
     type.__setattr__(cls, "__init__", made["__init__"])
     for name in ("__setattr__", "__delattr__"):

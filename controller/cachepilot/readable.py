@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers, times and foreign texts in sentences, as people read them."""
+"""Formats numbers, times and texts of unknown origin for people to read."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -8,28 +8,31 @@ DIGITS_MAX = 12
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Whole, with its thousands apart, from 100 up; else with so many digits that count."""
+    """Return a whole number with thousands separators from 100 up, else with `digits` digits.
+
+    The digits count from the first that is not zero.
+    """
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.{digits}g}"
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Texts as `a`, `a and b`, or `a, b and c`."""
+    """Return texts as `a`, `a and b`, or `a, b and c`."""
     *before, last = texts
     return f"{', '.join(before)} and {last}" if before else last
 
 
 def moment(time_s: float) -> str:
-    """Seconds since 1970 as `2026-11-01 12:00:00 UTC`."""
+    """Return seconds since 1970 as `2026-11-01 12:00:00 UTC`."""
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def clock(time_s: float) -> str:
-    """The time of the day of seconds since 1970, as `03:15 UTC`."""
+    """Return the time of day of seconds since 1970, as `03:15 UTC`."""
     return f"{datetime.fromtimestamp(time_s, UTC):%H:%M} UTC"
 
 
 def printable(text: str) -> str:
-    """Text in which what a terminal or a log would obey is written as an escape."""
+    """Return the text with every character escaped that a terminal or a log would interpret."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -40,10 +43,11 @@ def _printable(one: str) -> str:
 def apart(
     values: Sequence[float | None], text: Callable[[float], str], finer: Callable[[float, int], str]
 ) -> list[str | None]:
-    """Texts of values that stand beside the first: none looks like it that is another one.
+    """Return texts of values such that none that differs from the first value has its text.
 
-    By `text` where that tells them from it; else all by `finer(value, digits)`, with as few digits
-    after the point as it takes, DIGITS_MAX at most. None stays None.
+    `text` is used if it distinguishes the values from the first. Otherwise all texts come from
+    `finer(value, digits)` with the fewest digits after the point that distinguish them, DIGITS_MAX
+    at most. None stays None.
     """
     first = values[0]
 
@@ -61,5 +65,8 @@ def apart(
 
 
 def numbers(values: Sequence[float | None], digits: int = 3) -> list[str | None]:
-    """`number` of each, with more digits where one would look like the first and is another."""
+    """Return `number` of each value, with more digits if necessary.
+
+    More digits are used if a different value would otherwise have the text of the first.
+    """
     return apart(values, lambda one: number(one, digits), lambda one, more: f"{one:,.{more}f}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of `experiments/NAME/results.json`: reading, checking and ordering them."""
+"""Rows of `experiments/NAME/results.json`: reading, checking and sorting them."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _KEYS = frozenset((*_TEXTS, *_OPTIONAL, "value", "better", "runs", "spread"))
 
 @dataclass(frozen=True)
 class Result:
-    """One measured figure. `spread` is the least and the greatest of its `runs` runs."""
+    """One measured figure. `spread` is the least and the greatest value of its `runs` runs."""
 
     experiment: str
     metric: str
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def shortfall(self) -> float:
-        """How far short of the goal, as a share of the goal; 0 when met or without a goal."""
+        """The shortfall as a share of the goal; 0 if the goal is met or there is none."""
         if self.goal is None:
             return 0.0
         gap = self.goal - self.value if self.better == "higher" else self.value - self.goal
@@ -49,7 +49,7 @@ class Result:
         return "short" if self.shortfall > 0 else "met"
 
     def as_json(self) -> dict[str, Any]:
-        """The row with its experiment and status, as plain JSON values."""
+        """Return the row with its experiment and status, as plain JSON values."""
         return {**asdict(self), "status": self.status}
 
 
@@ -85,7 +85,7 @@ def _problem(row: Mapping[str, Any]) -> str | None:
 
 
 def parse_row(row: object, experiment: str, where: str) -> Result:
-    """Checks one row; raises InputError that starts with `where` and names the key."""
+    """Return one row after checking it; InputError starts with `where` and names the key."""
     if not isinstance(row, dict):
         raise InputError(f"{where}: must be an object")
     problem = _problem(row)
@@ -97,7 +97,7 @@ def parse_row(row: object, experiment: str, where: str) -> Result:
 
 
 def read_results(path: Path) -> list[Result]:
-    """The rows of one results file; raises InputError naming the file, the row and the key."""
+    """Return the rows of one results file; InputError names the file, the row and the key."""
     try:
         rows = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -109,7 +109,7 @@ def read_results(path: Path) -> list[Result]:
 
 
 def scorecard(experiments: Path) -> list[Result]:
-    """Every row under `experiments`: furthest short of its goal first, then met, then no goal."""
+    """Return every row under `experiments`: largest shortfall first, then met, then no goal."""
     if not experiments.is_dir():
         raise InputError(f"{experiments}: no such folder of experiments")
     rows = [

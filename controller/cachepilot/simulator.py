@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated page caches, miss ratio curves and traces from Python.
+"""Simulated page caches, miss ratio curves and traces for use from Python.
 
-The types, shapes and units of all this are in `_models.pyi`.
+The types, shapes and units are in `_models.pyi`.
 
     >>> from cachepilot.simulator import Cache
     >>> cache = Cache("lirs", size_pages=4096)

@@ -17,7 +17,7 @@ ALLOWED = "a share like 0.10 or 10%, pages like 4096 or 4096pages, or bytes like
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-# Most commands need sizes, and no array of them: numpy takes longer to import than they take.
+# Most commands need sizes but no arrays of them, and importing numpy takes longer than they do.
 Bytes = TypeVar("Bytes", int, "npt.NDArray[np.int64]")
 
 _NUMBER = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>%|[A-Za-z]*)", re.ASCII)
@@ -32,10 +32,10 @@ class Size:
     pages: int | None = None
 
     def resolve_pages(self, footprint_pages: int, trace: str) -> int:
-        """The size in pages for a trace of `footprint_pages` distinct pages.
+        """Return the size in pages for a trace of `footprint_pages` distinct pages.
 
-        A share rounds half up and to at least one page. Raises InputError when the size is
-        larger than the footprint.
+        A share is rounded half up, to at least one page. Raises InputError if the size is larger
+        than the footprint.
         """
         if self.share is not None:
             return max(1, int(self.share * footprint_pages + Fraction(1, 2)))
@@ -49,11 +49,11 @@ class Size:
 
 
 def parse_size(text: str) -> Size:
-    """Reads one size; raises InputError naming the forms that are allowed.
+    """Parse one size; raise InputError naming the allowed forms.
 
-    A number with a decimal point or `%` is a share, an integer that is bare or followed by `pages`
-    counts pages of 4 KiB, and a number with KiB, MiB, GiB or TiB counts bytes, rounded down to
-    whole pages.
+    A number with `%`, or with a decimal point and no unit, is a share. An integer without a unit or
+    with `pages` counts pages of 4 KiB. A number with KiB, MiB, GiB or TiB counts bytes, rounded
+    down to whole pages.
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
@@ -79,9 +79,9 @@ def parse_size(text: str) -> Size:
 
 
 def parse_bytes(text: str) -> int:
-    """Reads an amount of bytes: a whole number, bare or with KiB, MiB, GiB or TiB.
+    """Parse a number of bytes: a whole number, without a unit or with KiB, MiB, GiB or TiB.
 
-    Raises InputError naming the forms that are allowed.
+    Raises InputError naming the allowed forms.
     """
     match = _NUMBER.fullmatch(text.strip())
     scale = {"": 1, **UNITS_BYTES}.get(match["unit"]) if match else None
@@ -95,9 +95,9 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_requests(text: str, of_requests: int) -> int:
-    """Reads a number of requests, or a share of `of_requests` like 0.2 or 20%, rounded down.
+    """Parse a number of requests, or a share of `of_requests` like 0.2 or 20%, rounded down.
 
-    Raises InputError naming the forms that are allowed.
+    Raises InputError naming the allowed forms.
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is not None and match["unit"] in ("", "%"):
@@ -114,22 +114,22 @@ def parse_requests(text: str, of_requests: int) -> int:
 
 
 def parse_sizes(text: str) -> list[Size]:
-    """Reads a comma-separated list of sizes, in the order given."""
+    """Parse a comma-separated list of sizes, in the given order."""
     return [parse_size(part) for part in text.split(",")]
 
 
 def pages_down(amount_bytes: Bytes) -> Bytes:
-    """Bytes, one amount or an array of them, rounded down to whole pages."""
+    """Round bytes (one amount or an array) down to whole pages."""
     return amount_bytes // PAGE_BYTES * PAGE_BYTES
 
 
 def pages_up(amount_bytes: Bytes) -> Bytes:
-    """Bytes, one amount or an array of them, rounded up to whole pages."""
+    """Round bytes (one amount or an array) up to whole pages."""
     return -(-amount_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
 def human_bytes(amount_bytes: float) -> str:
-    """`amount_bytes` with the largest binary unit that keeps it at least one: `29.8 MiB`."""
+    """Return bytes in the largest binary unit in which they are at least one: `29.8 MiB`."""
     for unit, scale in _GREATEST_FIRST:
         if amount_bytes >= scale:
             value = amount_bytes / scale
@@ -138,6 +138,6 @@ def human_bytes(amount_bytes: float) -> str:
 
 
 def human_pages(pages: int) -> str:
-    """A size in pages together with its bytes: `7,635 pages (29.8 MiB)`."""
+    """Return a size in pages together with its bytes: `7,635 pages (29.8 MiB)`."""
     unit = "page" if pages == 1 else "pages"
     return f"{pages:,} {unit} ({human_bytes(pages * PAGE_BYTES)})"

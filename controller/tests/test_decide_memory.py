@@ -3,9 +3,11 @@
 
 import math
 
+import numpy as np
 import pytest
 from memory_node import MIB, Node, Tenant, pair, worth
 
+from cachepilot.decide.gain import LEAST_INTERVALS, Gain
 from cachepilot.domain.decisions import Event
 from cachepilot.sense.filling import FILLED_S
 
@@ -78,6 +80,22 @@ def test_noise_alone_moves_nothing_and_undoes_nothing() -> None:
         still = Node(Tenant(400, 400), Tenant(40, 40), seed=seed, scatter=0.2)
         assert still.run(120) == []
     assert undone <= 2
+
+
+def test_a_sum_of_noise_is_beyond_its_bound_at_any_time_no_oftener_than_stated() -> None:
+    random, alpha, runs = np.random.default_rng(1), 0.05, 1500
+
+    def is_ever_beyond() -> bool:
+        gain = Gain()
+        for one in random.normal(0, 1, 60):
+            gain.take(float(one))
+            if gain.intervals >= LEAST_INTERVALS and gain.total > gain.sure_bound(alpha):
+                return True
+        return False
+
+    # Three standard errors of a share above it. `bound`, which one look uses, is beyond that.
+    beyond = sum(is_ever_beyond() for _ in range(runs))
+    assert beyond <= runs * (alpha + 3 * math.sqrt(alpha / runs))
 
 
 def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:

@@ -133,6 +133,7 @@ def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
     stated = Objectives((Objective("/db", movable=False, cpus=4), Objective("*")))
     found = _found(fleet, {}, objectives=stated)
     assert found.drains == []
+    assert found.left == {"a": "the tenants of a need more CPUs than it has"}
     # It is relieved of what it lacks beside that.
     assert _moves(_found(fleet, _ahead(web=250, mail=60), objectives=stated)) == {"/web": "b"}
 

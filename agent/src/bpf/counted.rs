@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The counts of tenants that the sampler's programs keep, 1 KiB for each tenant and CPU: parts of
-//! [`COUNTS_PART`] slots, each a map of its own that is there while one of its slots is in use.
+//! The counts of tenants that the sampler's programs maintain, about 1 KiB per tenant and CPU. They
+//! are divided into parts of [`COUNTS_PART`] slots; each part is a map that exists while one of its
+//! slots is in use.
 
 use super::ring::map_of;
 use super::sampler_layout::{COUNTS_BYTES, COUNTS_PART, Counts};
@@ -13,11 +14,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
-/// The map of parts.
+/// Name of the map of parts.
 const MAP: &str = "counts";
 const PART: &str = "counts_part";
 
-/// The parts that there are, by their place in the map of parts.
+/// The existing parts, by their index in the map of parts.
 #[derive(Debug, Default)]
 pub struct Parts(RefCell<BTreeMap<u32, Part>>);
 
@@ -28,10 +29,10 @@ struct Part {
 }
 
 impl Parts {
-    /// Uses a slot, whose counts begin at zero; nothing happens when it is in use.
+    /// Begins to use a slot, whose counts start at zero. Does nothing if it is in use.
     ///
     /// # Errors
-    /// What the kernel says: more slots than there may be, or no memory.
+    /// Returns the kernel's error: too many slots, or no memory.
     pub fn open(&self, object: &Object, cpus: usize, slot: u32) -> Result<()> {
         let mut parts = self.0.borrow_mut();
         let number = slot / COUNTS_PART;
@@ -53,10 +54,10 @@ impl Parts {
         Ok(())
     }
 
-    /// Uses a slot no more; a part without slots is given back.
+    /// Ends the use of a slot. A part without slots is removed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn close(&self, object: &Object, slot: u32) -> Result<()> {
         let mut parts = self.0.borrow_mut();
         let number = slot / COUNTS_PART;
@@ -70,10 +71,10 @@ impl Parts {
         Ok(())
     }
 
-    /// What was counted in each slot in use, by a system call for each part.
+    /// Reads the counts of each slot in use, with one system call per part.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn read(&self, cpus: usize) -> Result<HashMap<u32, Counts>> {
         let mut found = HashMap::new();
         let mut values = vec![0; COUNTS_PART as usize * COUNTS_BYTES * cpus];
@@ -102,12 +103,12 @@ fn new_part() -> libbpf_rs::Result<MapHandle> {
     MapHandle::create(kind, Some(PART), key_bytes, value_bytes, COUNTS_PART, &options)
 }
 
-/// All entries of a part, each with the values of all CPUs, in the order of their places.
+/// Reads all entries of a part in the order of their slots, each with the values of all CPUs.
 fn read_part(map: i32, values: &mut [u8]) -> io::Result<()> {
     let (mut count, mut next) = (COUNTS_PART, 0_u32);
     let mut places = [0_u32; COUNTS_PART as usize];
     // SAFETY: there is room for `count` keys, for as many values of all CPUs, and for a position,
-    // which of an array is a key.
+    // which is a key for an array.
     let status = unsafe {
         libbpf_sys::bpf_map_lookup_batch(
             map,
@@ -120,7 +121,7 @@ fn read_part(map: i32, values: &mut [u8]) -> io::Result<()> {
         )
     };
     match super::checked(status) {
-        // That there are no more.
+        // The error means that there are no more entries.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
         result => drop(result?),
     }

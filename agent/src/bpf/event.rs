@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events of the sample: `struct event` of `bpf/sampler/layout.h`, this side.
+//! Events of the sample: `struct event` of `bpf/sampler/layout.h` in Rust.
 
 use super::sampler_layout::u64_at;
 use cachepilot_models::trace::Record;
@@ -10,39 +10,39 @@ const WRITE: u32 = 1;
 const MMAP: u32 = 2;
 /// The page is charged to a cgroup that is not the tenant's.
 const ELSEWHERE: u32 = 4;
-/// No access: the page is gone though reclaim did not take it.
+/// Not an access: the page was removed by something other than reclaim.
 const REMOVAL: u32 = 8;
 /// Bytes of `struct event`.
 pub const EVENT_BYTES: usize = 48;
 
-/// What an event tells.
+/// What an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// An access to a page that is charged to the tenant, or to nobody.
+    /// An access to a page that is charged to the tenant, or to no cgroup.
     Access,
-    /// An access to a page that is charged to somebody else.
+    /// An access to a page that is charged to another cgroup.
     AccessElsewhere,
-    /// The page was truncated, removed or dropped on request.
+    /// The page was truncated, removed, or dropped on request.
     Removal,
 }
 
 /// One event of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// The access as traces record it; of a removal, which page.
+    /// The access as traces record it. For a removal, only the page is meaningful.
     pub record: Record,
     /// Whether it was a fault of a mapped file.
     pub mmap: bool,
-    /// What it tells.
+    /// What the event reports.
     pub kind: EventKind,
 }
 
 impl Event {
-    /// The event in `bytes`; `None` when there are too few.
+    /// Parses the event in `bytes`; `None` if there are too few.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..EVENT_BYTES)?;
-        // Two halves of a word each: device and generation, task and flags.
+        // Two words consist of two halves each: device and generation, task and flags.
         let halves = |word: u64| (word as u32, (word >> 32) as u32);
         let ((device, generation), (task, flags)) =
             (halves(u64_at(bytes, 32)), halves(u64_at(bytes, 40)));

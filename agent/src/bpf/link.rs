@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that attach a struct_ops map, by the plain system calls: they are made by one process and
-//! updated by another.
+//! Links that attach a struct_ops map, made with plain system calls, because one process creates
+//! them and another updates them.
 
 use super::checked;
 use std::ffi::CString;
@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// A link of a struct_ops map; the last reference to it, this or a pin, keeps the policy attached.
+/// A link of a struct_ops map. The last reference to it, this one or a pin, keeps the policy
+/// attached.
 #[derive(Debug)]
 pub struct OpsLink(OwnedFd);
 
@@ -19,7 +20,7 @@ impl OpsLink {
     /// Attaches a map whose value is set.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn create(map: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: the options may be absent.
         let fd = checked(unsafe {
@@ -29,10 +30,10 @@ impl OpsLink {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The link pinned at `path`.
+    /// Opens the link pinned at `path`.
     ///
     /// # Errors
-    /// What the system says; `NotFound` when nothing is pinned there.
+    /// Returns the error of the operating system; `NotFound` if nothing is pinned there.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = c_path(path)?;
         // SAFETY: the path is a C string.
@@ -44,15 +45,15 @@ impl OpsLink {
     /// Pins the link at `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         pin(self.0.as_fd(), path)
     }
 
-    /// Replaces the map that is attached, at once.
+    /// Replaces the attached map atomically.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn update(&self, map: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: the options may be absent.
         checked(unsafe {
@@ -61,19 +62,19 @@ impl OpsLink {
         .map(drop)
     }
 
-    /// Detaches the map; the link stays, without effect.
+    /// Detaches the map. The link remains, without effect.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn detach(&self) -> io::Result<()> {
-        // SAFETY: plain system call on an open descriptor.
+        // SAFETY: a plain system call on an open descriptor.
         checked(unsafe { libbpf_sys::bpf_link_detach(self.0.as_raw_fd()) }).map(drop)
     }
 
-    /// Id of the map that is attached, `None` when the link was detached.
+    /// Id of the attached map; `None` if the link was detached.
     ///
     /// # Errors
-    /// What the system says, or when this is a link of another kind.
+    /// Returns the error of the operating system, or an error if this is a link of another kind.
     pub fn map_id(&self) -> io::Result<Option<u32>> {
         // SAFETY: an all-zero `bpf_link_info` is valid.
         let mut info: libbpf_sys::bpf_link_info = unsafe { mem::zeroed() };
@@ -94,7 +95,7 @@ impl OpsLink {
 /// Pins a map or a link at `path`, which keeps it alive.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the operating system.
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     // SAFETY: the path is a C string.

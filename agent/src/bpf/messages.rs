@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What libbpf and the verifier say while a policy is loaded, kept instead of printed.
+//! Messages of libbpf and the verifier during a load, stored instead of printed.
 
 use libbpf_rs::{PrintLevel, set_print};
 use std::collections::BTreeMap;
@@ -10,22 +10,22 @@ static RECORDING: Mutex<()> = Mutex::new(());
 
 const BEGIN: &str = "': -- BEGIN PROG LOAD LOG --\n";
 const END: &str = "-- END PROG LOAD LOG --";
-/// Start of the line with which the verifier ends a log, and of the one on the stack.
+/// Start of the last line of a verifier log, and of the line about the stack.
 const TOTALS: &str = "processed ";
 const STACK: &str = "stack depth ";
 
-/// Everything that libbpf says is kept as long as this lives.
+/// Stores all messages of libbpf while it exists.
 pub struct Recording {
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Recording {
-    /// Starts to record; waits for another recording to end.
+    /// Starts to record. Waits until another recording ends.
     #[must_use]
     pub fn start() -> Self {
         let alone = RECORDING.lock().unwrap_or_else(PoisonError::into_inner);
         set_print(Some((PrintLevel::Debug, |level, text| {
-            // Of the details only the verifier's are of interest.
+            // Of the debug messages, only the verifier's logs are stored.
             if level != PrintLevel::Debug || text.contains(BEGIN) {
                 messages().push_str(&text);
             }
@@ -35,12 +35,12 @@ impl Recording {
         recording
     }
 
-    /// Forgets what was said so far.
+    /// Deletes the messages so far.
     pub fn restart(&self) {
         messages().clear();
     }
 
-    /// What was said since the start.
+    /// The messages since the start.
     #[must_use]
     pub fn text(&self) -> String {
         messages().clone()
@@ -57,7 +57,7 @@ fn messages() -> MutexGuard<'static, String> {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The verifier's log of each program in `text`, by the name of the program.
+/// The verifier's log of each program in `text`, with the name of the program.
 fn logs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(BEGIN).zip(text.split(BEGIN).skip(1)).map(|(before, after)| {
         let program = before.rsplit('\'').next().unwrap_or_default();
@@ -65,8 +65,8 @@ fn logs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Bytes of stack of each program that was accepted, its functions added up as the verifier does
-/// for the deepest chain of calls: `8+16` is 24.
+/// Bytes of stack of each accepted program. The sizes of its functions are added up, as the
+/// verifier does for the deepest chain of calls: `8+16` is 24.
 #[must_use]
 pub fn stack_bytes(text: &str) -> BTreeMap<String, u32> {
     let depth = |log: &str| {
@@ -76,7 +76,8 @@ pub fn stack_bytes(text: &str) -> BTreeMap<String, u32> {
     logs(text).filter_map(|(program, log)| Some((program.to_owned(), depth(log)?))).collect()
 }
 
-/// The last lines, at most `most`, that tell why a load failed; each names the program if known.
+/// The last lines, at most `most`, that explain why a load failed. Each begins with the program's
+/// name if it is known.
 #[must_use]
 pub fn decisive(text: &str, most: usize) -> Vec<String> {
     let Some((program, log)) = logs(text).last() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every BPF object needs, and the sampler: programs, maps, links.
+//! What every BPF object needs (programs, maps, links), and the sampler of page cache accesses.
 
 pub mod counted;
 pub mod event;
@@ -20,7 +20,7 @@ pub mod watch_rest;
 
 use std::io;
 
-/// The result of a libbpf call that returns a negative error number.
+/// Converts the result of a libbpf call, which is a negative error number on failure.
 pub fn checked(status: i32) -> io::Result<i32> {
     if status < 0 { Err(io::Error::from_raw_os_error(-status)) } else { Ok(status) }
 }

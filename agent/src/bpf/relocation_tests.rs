@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Both samplers relocated against the types of kernels that distributions ship, see
-//! `bpf/sampler/kernels/README.md`: whatever a kernel lacks must not be reached on it.
+//! Relocates both samplers against the types of kernels that distributions ship, see
+//! `bpf/sampler/kernels/README.md`. Code that needs something a kernel lacks must not be reachable
+//! on that kernel.
 
 use super::sampler_parts::{PARTS, Programs, Target, choose_of};
 use aya_obj::Object;
@@ -10,7 +11,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bpf/sampler/kernels");
-/// What stands in the place of an instruction that could not be relocated.
+/// The immediate that replaces an instruction that could not be relocated.
 const POISON: i32 = 0x0BAD_2310;
 
 const LD: u8 = 0;
@@ -26,7 +27,7 @@ const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 const MOV: u8 = 0xb0;
 
-/// A kernel's types as far as the sampler asks for them, and its functions.
+/// The types of a kernel that the sampler needs, and its functions.
 struct Kernel {
     name: String,
     types: PathBuf,
@@ -64,7 +65,7 @@ fn relocated(object_file: &[u8], types: &Path) -> Object {
     object
 }
 
-/// The functions of an object that contain something which cannot be relocated where it is reached.
+/// The functions of an object in which an instruction that cannot be relocated is reachable.
 fn unfit(object: &Object) -> Vec<&str> {
     let functions = object.functions.values();
     functions.filter(|one| reaches_poison(&one.instructions)).map(|one| one.name.as_str()).collect()
@@ -72,7 +73,7 @@ fn unfit(object: &Object) -> Vec<&str> {
 
 type Registers = [Option<i64>; 11];
 
-/// Follows both ways of a branch unless its register has a value that is known, as the verifier does.
+/// Follows both branches of a jump unless the value of its register is known, as the verifier does.
 fn reaches_poison(code: &[bpf_insn]) -> bool {
     let mut seen = HashSet::new();
     let mut ways: Vec<(usize, Registers)> = vec![(0, [None; 11])];
@@ -109,7 +110,7 @@ fn reaches_poison(code: &[bpf_insn]) -> bool {
     false
 }
 
-/// Whether a jump is taken; `None` when that is not known.
+/// Whether a jump is taken; `None` if that is unknown.
 fn branches(jump: &bpf_insn, value: Option<i64>) -> Option<bool> {
     match jump.code & 0xf0 {
         0 => Some(true),
@@ -136,7 +137,7 @@ fn on_every_kernel_everything_is_seen_that_it_has_functions_for() {
     }
 }
 
-/// The types of a kernel in which a field has another name, as long as it was.
+/// The types of a kernel in which a field has another name of the same length.
 fn renamed(types: &Path, from: &str, to: &str) -> (tempfile::TempDir, PathBuf) {
     assert_eq!(from.len(), to.len());
     let mut bytes = std::fs::read(types).unwrap();
@@ -166,7 +167,7 @@ fn a_field_that_is_gone_costs_the_parts_that_need_it_alone() {
             let unfit = unfit(&object);
             assert!(!unfit.contains(&"sample_page"), "{field} on {}", kernel.name);
             for (part, programs) in kernel.chosen() {
-                // What they call in common is a function of its own.
+                // The function that they call in common is a function of its own.
                 let called = if lost.contains(&"removals") { "folio_gone" } else { "" };
                 let is_unfit = |name: &str| unfit.contains(&name);
                 let refused = programs.iter().any(|program| is_unfit(program.0))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What both samplers share: the ring of sampled accesses, what was lost, and what they need.
+//! What both samplers share: the ring buffer of sampled accesses, the losses, and the requirements.
 
 use super::event::Event;
 use super::sampler_layout::Losses;
@@ -13,23 +13,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// The sampler takes a page for 4 KiB, as everything else here does.
+/// The sampler assumes pages of 4 KiB, as everything else here does.
 const PAGE_BYTES: i64 = 4096;
-/// Events that are taken at a time: few enough that they take little memory, many enough that the
-/// calls cost little.
+/// Number of events that are taken at a time: few enough to take little memory, and enough for the
+/// calls to cost little.
 const BATCH: usize = 4096;
-/// Batches of one [`Ring::drain`]; what comes beyond that waits in the ring, or is counted there as
-/// lost.
+/// Number of batches in one [`Ring::drain`]. Further events wait in the ring, or are counted there
+/// as lost.
 const BATCHES: usize = 256;
 
 #[derive(Default)]
 struct Taken {
     events: Vec<Event>,
-    /// Events that are too short to be any.
+    /// Records that are too short to be events.
     unreadable: u64,
 }
 
-/// The map `events` of an object, read.
+/// Reads the map `events` of an object.
 pub struct Ring {
     ring: RingBuffer<'static>,
     taken: Arc<Mutex<Taken>>,
@@ -39,7 +39,7 @@ impl Ring {
     /// The ring of a loaded object.
     ///
     /// # Errors
-    /// What libbpf says.
+    /// Returns the error of libbpf.
     pub fn of(object: &Object) -> libbpf_rs::Result<Self> {
         let taken = Arc::new(Mutex::new(Taken::default()));
         let of_callback = Arc::clone(&taken);
@@ -61,10 +61,10 @@ impl Ring {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
+    /// Passes the events that arrived since the last call to `take`, oldest first, in batches.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
         for _ in 0..BATCHES {
             let count = self.ring.consume_raw_n(BATCH);
@@ -82,10 +82,10 @@ impl Ring {
         Ok(())
     }
 
-    /// What the programs of `object` had no room for, and what was no event.
+    /// The losses that the programs of `object` counted, with the records that could not be parsed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn losses(&self, object: &Object) -> Result<Losses> {
         let found = map_of(object, "losses")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let cpus = found.map_err(|e| Error::Sampler(format!("losses: {e}")))?;
@@ -98,13 +98,13 @@ impl Ring {
 /// A map by its name.
 ///
 /// # Errors
-/// When the object file has none of that name.
+/// Returns an error if the object file has none of that name.
 pub fn map_of<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
     let map = object.maps().find(|map| map.name() == OsStr::new(name));
     map.ok_or_else(|| Error::Sampler(format!("its object file has no map {name}")))
 }
 
-/// How often the kernel left out a program because it was running on that CPU already.
+/// How often the kernel skipped a program because it was already running on that CPU.
 pub fn recursions(object: &Object) -> u64 {
     let of = |program: libbpf_rs::Program<'_>| {
         super::program::info(program.as_fd()).map_or(0, |info| info.recursion_misses)
@@ -112,10 +112,10 @@ pub fn recursions(object: &Object) -> u64 {
     object.progs().map(of).sum()
 }
 
-/// The kernel's types, when sampling with `object_file` is possible at all.
+/// The kernel's types, after checking that sampling with `object_file` is possible at all.
 ///
 /// # Errors
-/// [`Error::NotRoot`], or [`Error::Sampler`] with what is missing.
+/// Returns [`Error::NotRoot`], or [`Error::Sampler`] with what is missing.
 pub fn kernel_types(object_file: &[u8]) -> Result<Btf<'static>> {
     // SAFETY: these calls have plain arguments and cannot fail.
     let (user, page_bytes) = unsafe { (libc::geteuid(), libc::sysconf(libc::_SC_PAGESIZE)) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sampler in the kernel: loaded, attached as far as this kernel allows, and read.
+//! The sampler's BPF programs: loaded, attached to the functions that this kernel has, and read.
 
 use super::counted;
 use super::event::Event;
@@ -13,19 +13,19 @@ use libbpf_rs::{Link, Object};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-/// `bpf/sampler`, compiled; empty when there was no compiler.
+/// `bpf/sampler`, compiled; empty if there was no compiler.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sampler.bpf.o"));
 
 /// Whether a part of the sampler works here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartState {
-    /// What it sees.
+    /// What the part observes.
     pub name: &'static str,
-    /// Why not, when it does not.
+    /// The reason why it does not work; `None` if it works.
     pub missing: Option<String>,
 }
 
-/// The sampler, attached; it goes away with this value.
+/// The attached sampler. It is detached when this value is dropped.
 pub struct Sampler {
     ring: Ring,
     links: Vec<Link>,
@@ -42,10 +42,10 @@ impl std::fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// Loads the sampler and attaches what this kernel has functions for.
+    /// Loads the sampler and attaches the parts that this kernel has functions for.
     ///
     /// # Errors
-    /// [`Error::NotRoot`] or [`Error::Sampler`] when nothing at all can be sampled.
+    /// Returns [`Error::NotRoot`] or [`Error::Sampler`] if nothing at all can be sampled.
     pub fn open(sizes: SamplerSizes) -> Result<Self> {
         let types = kernel_types(OBJECT)?;
         let failed = |source: libbpf_rs::Error| Error::Sampler(source.to_string());
@@ -61,65 +61,65 @@ impl Sampler {
         Ok(Self { ring, links, object, parts, counted: counted::Parts::default(), cpus })
     }
 
-    /// What works here and what does not.
+    /// The parts, and whether each works here.
     #[must_use]
     pub fn parts(&self) -> &[PartState] {
         &self.parts
     }
 
-    /// Tracks a cgroup as part of the tenant in `slot`, with events below `threshold`; changes the
-    /// threshold of one that is tracked.
+    /// Tracks a cgroup as part of the tenant in `slot`, with events for pages whose hash is below
+    /// `threshold`. For a tracked cgroup, changes the threshold.
     ///
     /// # Errors
-    /// What the kernel says; too many cgroups among it.
+    /// Returns the kernel's error, for example because of too many cgroups.
     pub fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
         self.counted.open(&self.object, self.cpus, slot)?;
         shares::track(&self.object, cgroup_id, slot, threshold)
     }
 
-    /// Stops tracking a cgroup; nothing happens when it is not tracked.
+    /// Stops tracking a cgroup. Does nothing if it is not tracked.
     pub fn forget(&self, cgroup_id: u64) {
         shares::close(&self.object, cgroup_id);
     }
 
-    /// Forgets what was counted in a slot, with the memory that it took.
+    /// Deletes the counts of a slot and frees their memory.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn clear(&self, slot: u32) -> Result<()> {
         self.counted.close(&self.object, slot)
     }
 
-    /// What was counted in each slot in which a cgroup was tracked.
+    /// The counts of each slot in which a cgroup was tracked.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn counts(&self) -> Result<HashMap<u32, Counts>> {
         self.counted.read(self.cpus)
     }
 
-    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
+    /// Passes the events that arrived since the last call to `take`, oldest first, in batches.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
         self.ring.drain(take)
     }
 
-    /// What could not be seen so far.
+    /// The losses so far, of all cgroups.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn losses(&self) -> Result<Losses> {
         let mut losses = self.ring.losses(&self.object)?;
         losses.untracked_calls += recursions(&self.object);
         Ok(losses)
     }
 
-    /// What could not be seen of a tracked cgroup so far.
+    /// The losses of a tracked cgroup so far.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
         Ok(shares::read(&self.object, cgroup_id)?.0)
     }
@@ -127,12 +127,13 @@ impl Sampler {
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        // Programs go before the maps that they use.
+        // Programs must be detached before the maps that they use are dropped.
         self.links.clear();
     }
 }
 
-/// Attaches the programs of each part, all or none of them; `refused` tells which were not loaded.
+/// Attaches the programs of each part, all or none of them. `refused` has the reason for each part
+/// that was not loaded.
 fn attach(
     object: &Object,
     chosen: &[Programs],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sampler and the agent agree on: `bpf/sampler/layout.h`, this side.
+//! The layout of the data that the sampler and the agent exchange: `bpf/sampler/layout.h` in Rust.
 
 use crate::latency::LATENCY_BUCKETS;
 
@@ -11,17 +11,17 @@ pub const COUNTS_BYTES: usize = (FIRST_LATENCY + LATENCY_BUCKETS) * WORD;
 pub const ENTRY_BYTES: usize = 16;
 /// Bytes of `struct watch_request`.
 pub const REQUEST_BYTES: usize = 16;
-/// Bytes of the kernel's `struct cache_ext_counts`: counts, pages not looked at, calls whose
-/// duration is not known yet.
+/// Bytes of the kernel's `struct cache_ext_counts`: counts, pages not considered for sampling, and
+/// calls whose duration is not known yet.
 pub const KERNEL_COUNTS_BYTES: usize = COUNTS_BYTES + 2 * WORD;
 /// Tenants whose counts are in one map, `COUNTS_PART`.
 pub const COUNTS_PART: u32 = 16;
-/// Cgroups whose counts the kernel is asked for at once.
+/// Number of cgroups whose counts are requested from the kernel at a time.
 pub const READ_AT_ONCE: usize = 64;
 /// Bytes of `struct counts_request`: how many, and which.
 pub const COUNTS_REQUEST_BYTES: usize = (1 + READ_AT_ONCE) * WORD;
 #[cfg(test)]
-/// Bytes of `struct counts_answer`: counts of all, then what the kernel said of each.
+/// Bytes of `struct counts_answer`: the counts of all cgroups, then the kernel's status for each.
 pub const COUNTS_ANSWER_BYTES: usize = READ_AT_ONCE * (KERNEL_COUNTS_BYTES + WORD);
 /// Bytes of `struct losses`.
 pub const LOSSES_BYTES: usize = 3 * WORD;
@@ -29,28 +29,28 @@ pub const LOSSES_BYTES: usize = 3 * WORD;
 pub const SHARE_BYTES: usize = LOSSES_BYTES + 3 * WORD;
 const REST_PAGES: usize = SHARE_BYTES - WORD;
 
-/// What the sampler counted of a tenant, summed over CPUs. All totals.
+/// The sampler's counts of a tenant, summed over CPUs. All values are totals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages accessed, faults and writes included.
+    /// Pages accessed, with faults and writes.
     pub accesses: u64,
-    /// Pages that a read, a fault or a write asked for and that were not cached.
+    /// Pages that a read, a fault or a write requested and that were not cached.
     pub misses: u64,
-    /// Pages that came back not long after their eviction.
+    /// Pages that were read again not long after their eviction (refaults).
     pub refaults: u64,
     /// Pages that were reclaimed.
     pub evictions: u64,
-    /// Pages that came before they were asked for.
+    /// Pages that were read before they were requested.
     pub readahead_pages: u64,
-    /// Those of `accesses` that were faults of mapped files.
+    /// Accesses that were faults of mapped files; part of `accesses`.
     pub mmap_accesses: u64,
-    /// Those of `accesses` that were buffered writes.
+    /// Accesses that were buffered writes; part of `accesses`.
     pub write_accesses: u64,
     /// Buffered read calls.
     pub read_calls: u64,
-    /// Time spent in them.
+    /// Time spent in buffered read calls.
     pub read_time_ns: u64,
-    /// They by duration, see [`crate::latency::latency_bucket`].
+    /// Buffered read calls by duration, see [`crate::latency::latency_bucket`].
     pub latency: [u64; LATENCY_BUCKETS],
 }
 
@@ -78,8 +78,8 @@ impl std::ops::AddAssign<&Self> for Counts {
 }
 
 impl Counts {
-    /// Those that the kernel keeps itself, and the pages that it did not look at for sampling;
-    /// `None` when there are too few bytes.
+    /// Parses counts that the kernel itself maintains. Also returns the number of pages that it did
+    /// not consider for sampling. `None` if there are too few bytes.
     #[must_use]
     pub fn from_kernel(bytes: &[u8]) -> Option<(Self, u64)> {
         let bytes = bytes.get(..KERNEL_COUNTS_BYTES)?;
@@ -87,7 +87,7 @@ impl Counts {
         Some((Self::from_cpus(std::iter::once(bytes)), unsampled_pages))
     }
 
-    /// Whether these were read before `other` was, or since then started again: totals only grow.
+    /// Whether these counts were read before `other`, or restarted since: totals only grow.
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         let totals = |of: &Self| [of.accesses, of.misses, of.evictions, of.refaults, of.read_calls];
@@ -114,15 +114,16 @@ impl Counts {
     }
 }
 
-/// What the sampler could not see, of one cgroup or of all. All totals.
+/// What the sampler could not observe, of one cgroup or of all. All values are totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Events for which the ring had no room.
     pub dropped_events: u64,
-    /// Pages of very long calls that were counted but not looked at for sampling.
+    /// Pages of very long calls that were counted but not considered for sampling.
     pub unsampled_pages: u64,
-    /// Calls that were not followed for want of memory; of all cgroups together also those that
-    /// were not as a program was running already, for which the kernel does not tell whose they are.
+    /// Calls that were not followed because there was no memory. The value for all cgroups together
+    /// also includes calls that were skipped because a program was already running; the kernel does
+    /// not report to which cgroup those belong.
     pub untracked_calls: u64,
 }
 
@@ -141,7 +142,7 @@ impl Losses {
         Self { dropped_events, unsampled_pages, untracked_calls }
     }
 
-    /// What was lost since these were `before`; all of it when they started again since.
+    /// The losses since these were `before`; all of them if the counts restarted since.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let grown = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
@@ -153,8 +154,8 @@ impl Losses {
     }
 }
 
-/// What a cgroup lost, and of the pages that the kernel left out of its sample those that the
-/// agent's program looked at; `None` when there are too few bytes.
+/// The losses of a cgroup, and the number of pages left out by the kernel's sampling that the
+/// agent's program looked at; `None` if there are too few bytes.
 #[must_use]
 pub fn decode_share(bytes: &[u8]) -> Option<(Losses, u64)> {
     let bytes = bytes.get(..SHARE_BYTES)?;
@@ -171,7 +172,7 @@ fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a [u8]>) -> [u64; 
     sums
 }
 
-/// `struct watch_request`: what is asked of a kernel that counts by itself.
+/// Encodes `struct watch_request`, a request to a kernel that counts by itself.
 #[must_use]
 pub fn encode_request(cgroup_id: u64, threshold: u64) -> [u8; REQUEST_BYTES] {
     let mut bytes = [0; REQUEST_BYTES];
@@ -180,7 +181,7 @@ pub fn encode_request(cgroup_id: u64, threshold: u64) -> [u8; REQUEST_BYTES] {
     bytes
 }
 
-/// `struct counts_request` for up to [`READ_AT_ONCE`] cgroups.
+/// Encodes `struct counts_request` for up to [`READ_AT_ONCE`] cgroups.
 #[must_use]
 pub fn encode_counts_request(cgroup_ids: &[u64]) -> Vec<u8> {
     let count = cgroup_ids.len() as u64;
@@ -190,20 +191,20 @@ pub fn encode_counts_request(cgroup_ids: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// What `struct counts_answer` says of the cgroup in a place of the request: what
-/// [`Counts::from_kernel`] tells, or the negative error number of the kernel; `None` when there are too
-/// few bytes.
+/// Decodes the part of `struct counts_answer` for the cgroup at index `place` of the request: the
+/// result of [`Counts::from_kernel`], or the kernel's negative error number. `None` if there are
+/// too few bytes.
 #[must_use]
 pub fn decode_counts_answer(bytes: &[u8], place: usize) -> Option<Result<(Counts, u64), i32>> {
     let status = bytes.get(READ_AT_ONCE * KERNEL_COUNTS_BYTES + place * WORD..)?.get(..WORD)?;
-    // The kernel's is an `int`.
+    // The kernel's status is an `int`.
     match u64_at(status, 0) as i32 {
         0 => Counts::from_kernel(bytes.get(place * KERNEL_COUNTS_BYTES..)?).map(Ok),
         error => Some(Err(error)),
     }
 }
 
-/// The value of a cgroup in the map of tracked ones.
+/// Encodes the value of a cgroup in the map of tracked ones.
 #[must_use]
 pub fn encode_entry(slot: u32, threshold: u64) -> [u8; ENTRY_BYTES] {
     let mut bytes = [0; ENTRY_BYTES];

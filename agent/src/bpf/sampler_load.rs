@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loading the sampler: all of its parts, or those that the running kernel takes.
+//! Loads the sampler: all of its parts, or those that the running kernel accepts.
 
 use super::messages::{self, Recording};
 use super::sampler_layout::COUNTS_PART;
@@ -7,23 +7,23 @@ use super::sampler_parts::Programs;
 use crate::error::{Error, Result};
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 
-/// Cgroups that can be tracked.
+/// The most cgroups that can be tracked.
 pub const MAX_CGROUPS: u32 = 4096;
 
-/// How much the sampler may hold.
+/// The sizes of the sampler's maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplerSizes {
-    /// Tenants whose counts are kept.
+    /// The most tenants whose counts are maintained.
     pub max_tenants: u32,
-    /// Bytes of events between two looks, a power of two.
+    /// Bytes of events between two reads, a power of two.
     pub ring_bytes: u32,
 }
 
-/// Loads the programs that were `chosen`, by part. What one part lacks, a field or the verifier's
-/// consent, leaves out that part alone; the second value tells why, by part.
+/// Loads the programs that were `chosen`, by part. If a part lacks a field of the kernel, or the
+/// verifier refuses it, only that part is left out; the second value has the reasons, by part.
 ///
 /// # Errors
-/// [`Error::Sampler`] with the reasons when no part can be loaded.
+/// Returns [`Error::Sampler`] with the reasons if no part can be loaded.
 pub fn load(
     object_file: &[u8],
     sizes: SamplerSizes,
@@ -40,8 +40,8 @@ pub fn load(
     load_what_loads(attempt, chosen).map_err(Error::Sampler)
 }
 
-/// One attempt is all it takes where everything loads; else each part is tried alone, as the
-/// kernel's answer to many programs tells of the first that it refuses.
+/// Tries all parts together, and each part alone if that fails, since the kernel's message about
+/// many programs concerns only the first one that it refuses.
 fn load_what_loads<T>(
     attempt: impl Fn(&[Programs]) -> std::result::Result<T, String>,
     chosen: &[Programs],
@@ -78,10 +78,10 @@ fn try_load(
     open.load()
 }
 
-/// Sets how much the maps of an object may hold, of those that it has.
+/// Sets the sizes of those maps that the object has.
 ///
 /// # Errors
-/// What libbpf says.
+/// Returns the error of libbpf.
 pub fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Result<()> {
     let wanted = [
         ("cgroups", MAX_CGROUPS),
@@ -108,7 +108,8 @@ mod tests {
     const WRITES: Programs = &[("write", Target::Function("write"))];
     const NONE: Programs = &[];
 
-    /// A kernel that refuses some programs, and says which first; what was loaded otherwise.
+    /// A kernel that refuses some programs and reports the first of them. The result is otherwise
+    /// what was loaded.
     fn kernel(
         refuses: &'static [&str],
     ) -> impl Fn(&[Programs]) -> std::result::Result<Vec<&'static str>, String> {

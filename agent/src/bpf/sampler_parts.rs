@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sampler can see, and the functions of the kernel that it takes to see it.
+//! What the sampler can observe, and the kernel functions that this requires.
 
 use libbpf_rs::btf::{Btf, types};
 
-/// Programs that see one thing together. A kernel has the functions of one of the alternatives.
+/// Programs that observe one thing together. A kernel has the functions of one of the alternatives.
 pub struct Part {
-    /// What it sees.
+    /// What the part observes.
     pub name: &'static str,
-    /// Of which one suits a kernel.
+    /// The alternatives, in order of preference.
     pub alternatives: &'static [Programs],
 }
 
@@ -19,13 +19,13 @@ pub type Programs = &'static [(&'static str, Target)];
 pub enum Target {
     /// A function of the kernel.
     Function(&'static str),
-    /// One of its tracepoints.
+    /// A tracepoint of the kernel.
     Tracepoint(&'static str),
 }
 
 use Target::{Function, Tracepoint};
 
-/// Everything that the sampler can see, and where.
+/// All parts of the sampler.
 pub const PARTS: [Part; 8] = [
     Part {
         name: "reads",
@@ -43,7 +43,7 @@ pub const PARTS: [Part; 8] = [
     },
     Part {
         name: "writes",
-        // The newest kernels may have the second inline, beside the first.
+        // The newest kernels may have the second function inlined, beside the first.
         alternatives: &[
             &[
                 ("write_begin_mpol", Function("__filemap_get_folio_mpol")),
@@ -85,7 +85,7 @@ pub const PARTS: [Part; 8] = [
     },
 ];
 
-/// The programs of a part for this kernel; none when it has no such functions.
+/// The programs of a part for this kernel; empty if it does not have the functions.
 #[must_use]
 pub fn choose(part: &Part, types: &Btf<'_>) -> Programs {
     let exists = |target: Target| match target {
@@ -97,14 +97,14 @@ pub fn choose(part: &Part, types: &Btf<'_>) -> Programs {
     choose_of(part, exists)
 }
 
-/// The same where `exists` tells which functions and tracepoints there are.
+/// As [`choose`], with `exists` to check for functions and tracepoints.
 #[must_use]
 pub fn choose_of(part: &Part, exists: impl Fn(Target) -> bool) -> Programs {
     let fits = |programs: &&Programs| programs.iter().all(|&(_, target)| exists(target));
     part.alternatives.iter().find(fits).copied().unwrap_or(&[])
 }
 
-/// Names of all functions with which a kernel could have a part.
+/// Names of the functions of all alternatives of a part.
 #[must_use]
 pub fn functions(part: &Part) -> String {
     let names = part.alternatives.iter().flat_map(|programs| programs.iter());
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn what_a_kernel_lacks_is_named_with_its_alternatives() {
         let dir = tempfile::tempdir().unwrap();
-        // The object's own types stand for those of a kernel without any of the functions.
+        // The object's own types represent a kernel without any of the functions.
         let types = super::super::sampler::tests::types(dir.path());
         for part in &PARTS {
             assert!(choose(part, &types).is_empty(), "{}", part.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which cgroups the programs track, and what they keep of each: what it lost, and its share of the
-//! ring.
+//! The cgroups that the programs track, and what they store for each: its losses, and its share of
+//! the ring buffer.
 
 use super::ring::map_of;
 use super::sampler_layout::{self as layout, Losses};
@@ -10,11 +10,11 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object};
 const MAP: &str = "shares";
 const TRACKED: &str = "cgroups";
 
-/// Tracks a cgroup as part of the tenant in `slot`, with events below `threshold`; changes the
-/// threshold of one that is tracked.
+/// Tracks a cgroup as part of the tenant in `slot`, with events for pages whose hash is below
+/// `threshold`. For a tracked cgroup, changes the threshold.
 ///
 /// # Errors
-/// What the kernel says; too many cgroups among it.
+/// Returns the kernel's error, for example because of too many cgroups.
 pub fn track(object: &Object, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
     open(object, cgroup_id)?;
     let value = layout::encode_entry(slot, threshold);
@@ -23,8 +23,8 @@ pub fn track(object: &Object, cgroup_id: u64, slot: u32, threshold: u64) -> Resu
         .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
 }
 
-/// Makes the entry of a cgroup, unless it has one. It comes before the cgroup is tracked: what finds
-/// none is counted for all cgroups together alone.
+/// Creates the entry of a cgroup, unless it has one. The entry must exist before the cgroup is
+/// tracked: losses without an entry are counted only in the sum of all cgroups.
 fn open(object: &Object, cgroup_id: u64) -> Result<()> {
     let zeros = [0; layout::SHARE_BYTES];
     match map_of(object, MAP)?.update(&cgroup_id.to_ne_bytes(), &zeros, MapFlags::NO_EXIST) {
@@ -35,21 +35,21 @@ fn open(object: &Object, cgroup_id: u64) -> Result<()> {
     }
 }
 
-/// Stops tracking a cgroup, and removes its entry; nothing happens when it is not tracked.
+/// Stops tracking a cgroup and removes its entry. Does nothing if it is not tracked.
 pub fn close(object: &Object, cgroup_id: u64) {
     for name in [TRACKED, MAP] {
         if let Ok(map) = map_of(object, name) {
-            // It can only be absent already.
+            // The only possible failure is that the entry is absent already.
             let _ = map.delete(&cgroup_id.to_ne_bytes());
         }
     }
 }
 
-/// What a cgroup lost, and of the pages that the kernel left out of its sample those that were
-/// looked at all the same; nothing of one that is not tracked.
+/// The losses of a cgroup, and the number of pages left out by the kernel's sampling that the
+/// agent's program looked at; zeros for a cgroup that is not tracked.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn read(object: &Object, cgroup_id: u64) -> Result<(Losses, u64)> {
     let found = map_of(object, MAP)?.lookup(&cgroup_id.to_ne_bytes(), MapFlags::ANY);
     let bytes = found.map_err(|e| Error::Sampler(format!("losses of cgroup {cgroup_id}: {e}")))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where accesses come from.
+//! The sources of sampled accesses.
 
 use super::event::Event;
 use super::sampler::{PartState, Sampler};
@@ -9,10 +9,11 @@ use super::watch::Watch;
 use crate::error::Result;
 use std::collections::HashMap;
 
-/// What counts and samples: this kernel itself if it can, as that costs least; else the sampler.
+/// Opens the source: this kernel itself if it counts and samples, as that costs least, otherwise
+/// the sampler.
 ///
 /// # Errors
-/// Those of [`Sampler::open`].
+/// The errors of [`Sampler::open`].
 pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
     let reason = match Watch::open(sizes) {
         Ok(watch) => return Ok(Box::new(watch)),
@@ -26,42 +27,43 @@ pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
     Ok(Box::new(sampler))
 }
 
-/// Where accesses come from: the kernel's own counts, the sampler, or what stands for them.
+/// A source of counts and sampled accesses: the kernel itself, the sampler, or a substitute for
+/// tests.
 pub trait AccessSource: Send {
-    /// Tracks a cgroup as part of the tenant in `slot`, whose counts are kept from then on; sets its
-    /// threshold again.
+    /// Tracks a cgroup as part of the tenant in `slot`, whose counts are maintained from then on.
+    /// For a tracked cgroup, changes the threshold.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()>;
     /// Stops tracking a cgroup.
     fn forget(&self, cgroup_id: u64);
-    /// Forgets what was counted in a slot, with the memory that it took.
+    /// Deletes the counts of a slot and frees their memory.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn clear(&self, slot: u32) -> Result<()>;
-    /// What was counted in each slot in which a cgroup was tracked, all by few system calls.
+    /// The counts of each slot in which a cgroup was tracked, read by few system calls.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn counts(&self) -> Result<HashMap<u32, Counts>>;
-    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
+    /// Passes the events that arrived since the last call to `take`, oldest first, in batches.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()>;
-    /// What could not be seen so far.
+    /// The losses so far, of all cgroups.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn losses(&self) -> Result<Losses>;
-    /// What could not be seen of a tracked cgroup so far.
+    /// The losses of a tracked cgroup so far.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     fn losses_of(&self, cgroup_id: u64) -> Result<Losses>;
-    /// What it sees here and what it does not.
+    /// The parts of the source, and whether each works here.
     fn parts(&self) -> &[PartState];
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kernels that count and sample by themselves: told which cgroups, and read.
+//! Kernels that count and sample by themselves: requests them to watch cgroups, and reads the
+//! result.
 
 use super::event::Event;
 use super::ring::{Ring, kernel_types, map_of, recursions};
@@ -18,23 +19,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::io;
 
-/// `bpf/sampler/watch.bpf.c`, compiled; empty when there was no compiler.
+/// `bpf/sampler/watch.bpf.c`, compiled; empty if there was no compiler.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
-/// The function that a kernel with the counts has.
+/// A function that only a kernel with these counts has.
 const WATCH: &str = "bpf_cache_ext_watch";
-/// What reports the accesses that the kernel sampled, and pages that are gone.
+/// Programs that report the accesses sampled by the kernel, and pages that are removed.
 const ATTACHED: [(&str, Target); 3] = [
     ("sampled", Target::Tracepoint("cache_ext_access")),
     ("folio_removed", Target::Function("__filemap_remove_folio")),
     ("folios_removed", Target::Function("delete_from_page_cache_batch")),
 ];
-/// The program that looks at what the kernel leaves out of large reads.
+/// The program that looks at the part of large reads that the kernel leaves out.
 const REST: &str = "read_rest";
 
-/// The watching of cgroups by the kernel. It ends with this value.
+/// The kernel's watching of cgroups. It ends when this value is dropped.
 ///
-/// A cgroup has one watch, whose threshold and counts are whoever's asked last: what runs beside
-/// an agent takes the [`super::sampler::Sampler`].
+/// A cgroup has a single watch, whose threshold and counts belong to the last process that
+/// requested it. A process beside an agent therefore uses the [`super::sampler::Sampler`].
 pub struct Watch {
     ring: Ring,
     links: Vec<Link>,
@@ -45,25 +46,27 @@ pub struct Watch {
     alone: bool,
 }
 
-/// What the kernel counted of a cgroup, and the pages that it left out of its sample; `None` when it
-/// does not watch it.
+/// The kernel's counts of a cgroup, and the number of pages left out of its sample; `None` if the
+/// kernel does not watch the cgroup.
 type Read = Result<Option<(Counts, u64)>>;
 
 #[derive(Debug, Default)]
 struct Slots {
     members: BTreeMap<u64, Member>,
-    /// Of each slot, the counts of cgroups that left it.
+    /// For each slot, the counts of cgroups that left it.
     left: HashMap<u32, Counts>,
     unsampled_left: u64,
 }
 
-/// A cgroup that is watched, as it was read last: the kernel's counts go when the cgroup does.
+/// A watched cgroup with its counts as last read: the kernel deletes its own when the cgroup is
+/// removed.
 #[derive(Debug, Clone, Default)]
 struct Member {
     slot: u32,
     threshold: u64,
     counts: Counts,
-    /// Pages that the kernel left out of its sample, and those of them that were looked at here.
+    /// Pages that the kernel left out of its sample. `rest_pages` is the number of those that the
+    /// agent's program looked at.
     left_out_pages: u64,
     rest_pages: u64,
 }
@@ -81,10 +84,10 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Gets ready to have cgroups watched.
+    /// Prepares to watch cgroups.
     ///
     /// # Errors
-    /// [`Error::NotRoot`], or [`Error::Sampler`] when this kernel does not count by itself.
+    /// Returns [`Error::NotRoot`], or [`Error::Sampler`] if this kernel does not count by itself.
     pub fn open(sizes: SamplerSizes) -> Result<Self> {
         let types = kernel_types(OBJECT)?;
         if types.type_by_name::<kinds::Func<'_>>(WATCH).is_none() {
@@ -104,11 +107,12 @@ impl Watch {
         Ok(Self { ring, links, object, parts, slots, rest, alone: false })
     }
 
-    /// The same for a recording, which is to be whole: the end of large reads is looked at from the
-    /// beginning, and tracking a cgroup that is watched for somebody else is an error.
+    /// As [`Watch::open`], for a recording, which must be complete: the end of large reads is
+    /// looked at from the beginning, and tracking a cgroup that another process watches is an
+    /// error.
     ///
     /// # Errors
-    /// Those of [`Watch::open`].
+    /// The errors of [`Watch::open`].
     pub fn open_alone(sizes: SamplerSizes) -> Result<Self> {
         let mut watch = Self::open(sizes)?;
         watch.alone = true;
@@ -120,8 +124,8 @@ impl Watch {
         attach_one(&self.object, REST, Target::Function("__cache_ext_read_end"))
     }
 
-    /// What the kernel counted of up to [`layout::READ_AT_ONCE`] cgroups; `None` for one that it does
-    /// not watch (any more).
+    /// Reads the kernel's counts of up to [`layout::READ_AT_ONCE`] cgroups; `None` for each one
+    /// that it does not watch (any more).
     fn read(&self, cgroup_ids: &[u64]) -> Result<Vec<Read>> {
         let failed = |e: &dyn std::fmt::Display| Error::Sampler(format!("counts: {e}"));
         let (zero, request) = (0_u32.to_ne_bytes(), layout::encode_counts_request(cgroup_ids));
@@ -146,7 +150,7 @@ impl Watch {
         self.read(&[cgroup_id])?.pop().unwrap_or(Ok(None))
     }
 
-    /// Reads the counts of up to [`layout::READ_AT_ONCE`] members once more; those that could not be
+    /// Reads the counts of up to [`layout::READ_AT_ONCE`] members again. Members that could not be
     /// read are added to `unread`.
     fn refresh_all(&self, cgroup_ids: &[u64], unread: &mut Vec<u64>) -> Result<()> {
         let rest: Vec<_> = cgroup_ids.iter().map(|&id| self.rest_pages(id)).collect();
@@ -160,8 +164,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Takes the counts of a member that were read. A watch that is gone though its cgroup is not, as
-    /// when the memory controller was turned off and on again, begins again.
+    /// Stores the counts of a member that were read. If the watch is gone but its cgroup is not, as
+    /// when the memory controller was turned off and on again, requests a new watch.
     fn refresh(
         &self,
         cgroup_id: u64,
@@ -189,8 +193,9 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether the kernel watches it now; it does not when the cgroup is gone, or has no memory
-    /// controller of its own: what it does counts for the cgroup above.
+    /// Requests the watch of a cgroup. Returns whether the kernel watches it now; it does not if
+    /// the cgroup is gone, or has no memory controller of its own, so that its accesses count for
+    /// the cgroup above.
     fn watch(&self, cgroup_id: u64, threshold: u64) -> Result<bool> {
         match call(&self.object, "watch", cgroup_id, threshold)? {
             Ok(()) => Ok(true),
@@ -199,8 +204,8 @@ impl Watch {
         }
     }
 
-    /// Pages that were looked at in the place of the kernel: read before the kernel's own counts, in
-    /// which they are a moment later.
+    /// Pages that the agent's program looked at in place of the kernel. This must be read before
+    /// the kernel's own counts, in which these pages appear a moment later.
     fn rest_pages(&self, cgroup_id: u64) -> Result<u64> {
         match self.rest.borrow().used() {
             true => Ok(shares::read(&self.object, cgroup_id)?.1),
@@ -209,7 +214,7 @@ impl Watch {
     }
 }
 
-/// Whether an error says that there is no such cgroup, or none with a memory controller.
+/// Whether an error means that there is no such cgroup, or none with a memory controller.
 fn is_without(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP))
 }
@@ -227,7 +232,7 @@ impl AccessSource for Watch {
             let advice = "watched for somebody else; record it with --counting programs";
             return Err(Error::Sampler(format!("cgroup {cgroup_id}: {advice}")));
         }
-        // What an agent before this one, or another tenant, had counted is not this tenant's.
+        // The counts that an earlier agent or another tenant left must not count for this tenant.
         self.forget(cgroup_id);
         shares::track(&self.object, cgroup_id, slot, threshold)?;
         if self.watch(cgroup_id, threshold)? {
@@ -238,7 +243,7 @@ impl AccessSource for Watch {
     }
 
     fn forget(&self, cgroup_id: u64) {
-        // It can only be gone already, with what it counted since the last look.
+        // If this fails, the cgroup is gone already, with its counts since the last read.
         let rest_pages = self.rest_pages(cgroup_id).unwrap_or(0);
         if let Ok(Some((counts, left_out_pages))) = self.read_one(cgroup_id)
             && let Some(member) = self.slots.borrow_mut().members.get_mut(&cgroup_id)
@@ -308,7 +313,7 @@ impl AccessSource for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         for &cgroup_id in self.slots.borrow().members.keys() {
-            // What cannot be said now is said by the next agent.
+            // If this fails, the next agent ends the watch.
             let _ = call(&self.object, "unwatch", cgroup_id, 0);
         }
         self.links.clear();
@@ -316,7 +321,7 @@ impl Drop for Watch {
     }
 }
 
-/// Runs a program of the object; what the kernel's function said to it is the inner result.
+/// Runs a program of the object. The inner result is that of the kernel's function.
 fn call(object: &Object, name: &str, cgroup_id: u64, threshold: u64) -> Result<io::Result<()>> {
     let program = object.progs_mut().find(|program| program.name() == OsStr::new(name));
     let program = program.ok_or_else(|| Error::Sampler(format!("no program {name}")))?;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of large reads, which the kernel's own sampling leaves out: who looks at it, and when.
+//! The end of large reads, which the kernel's own sampling leaves out: whether and when a program
+//! looks at it.
 
-/// Looks in a row at which the kernel left out nothing, after which nobody looks any more: a minute, as
-/// an agent looks once a second.
+/// Consecutive reads of the counts in which the kernel left out nothing, after which the program is
+/// detached: a minute, as an agent reads them once a second.
 const QUIET_LOOKS: u32 = 60;
 
-/// A program that looks at the pages of a read which the kernel does not look at. Every read of every
-/// cgroup passes through it, so it is attached while there are such reads and no longer.
+/// A program that looks at the pages of a read that the kernel leaves out. Every read of every
+/// cgroup passes through it, so it is attached only while there are such reads.
 #[derive(Debug)]
 pub struct Rest<Attached> {
     attached: Option<Attached>,
-    /// Pages that the kernel had left out at the last look.
+    /// Pages that the kernel had left out when the counts were last read.
     left_out: u64,
     quiet_looks: u32,
     used: bool,
@@ -24,8 +25,8 @@ impl<Attached> Default for Rest<Attached> {
 }
 
 impl<Attached> Rest<Attached> {
-    /// Follows the pages that the kernel left out so far, of all cgroups together. Until the program
-    /// is attached, and where it cannot be, they are lost and counted as such.
+    /// Takes the number of pages that the kernel left out so far, of all cgroups together. Pages
+    /// left out until the program is attached, or if it cannot be, are lost and counted as losses.
     pub fn follow(&mut self, left_out: u64, attach: impl FnOnce() -> Result<Attached, String>) {
         let grown = left_out > std::mem::replace(&mut self.left_out, left_out);
         self.quiet_looks = if grown { 0 } else { self.quiet_looks.saturating_add(1) };
@@ -37,7 +38,7 @@ impl<Attached> Rest<Attached> {
         }
     }
 
-    /// Attaches the program, unless it is or cannot be.
+    /// Attaches the program, unless it is attached or cannot be.
     pub fn begin(&mut self, attach: impl FnOnce() -> Result<Attached, String>) {
         if self.attached.is_some() || self.refused {
             return;

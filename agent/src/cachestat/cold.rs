@@ -4,24 +4,24 @@
 use crate::curves::predict;
 use crate::wire;
 
-/// Bytes that could be taken from a page cache for few misses more.
+/// Bytes that could be taken from a page cache at the cost of few more misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cold {
-    /// By the curve as it is.
+    /// The amount by the curve itself.
     pub bytes: u64,
-    /// By the curve with its errors against it: so many at the least, at 95%.
+    /// A lower bound at 95%, with the errors of the curve taken at their worst.
     pub min_bytes: u64,
 }
 
-/// What could be taken from a page cache of `present_bytes` under `policy` if its miss ratio may
-/// rise by `most_added`; `None` where the curve does not reach.
+/// The bytes that could be taken from a page cache of `present_bytes` under `policy` if its miss
+/// ratio may rise by `most_added`; `None` if the present size is outside the curve.
 ///
 /// The curve is walked from the present size down to the first size at which misses rise by more;
-/// between two sizes of its grid it is a straight line. For the lower bound only sizes of the grid are
-/// considered, and the present miss ratio is taken to be as low as that of the next larger one. The
-/// rise is the most that it can be by the errors of the steps walked (see `Curves.step_bar`), or by
-/// those of both ends, whichever is less: steps bound a part of a curve that falls, the ends one that
-/// lies at 0 or 1.
+/// between two sizes of its grid it is a straight line. For the lower bound, only sizes of the grid
+/// are considered, and the present miss ratio is assumed to be as low as that of the next larger
+/// size. The rise is bounded in two ways, by the errors of the steps walked (see `Curves.step_bar`)
+/// and by the errors of both ends, and the lesser bound counts: steps bound a part of a curve that
+/// falls, and the ends bound a part that is at 0 or 1.
 #[must_use]
 pub fn cold(
     curves: &wire::Curves,
@@ -37,7 +37,7 @@ pub fn cold(
     let best = at(&curves.miss_ratio, above)?.min(present);
     let lowest = (best - at(&curves.error_bar, above)?).max(0.0);
     let (mut squares, mut is_sure, mut min_bytes) = (0.0_f64, true, 0);
-    // The last size that would do, and the miss ratio there.
+    // The last acceptable size, and the miss ratio there.
     let mut held = (present_bytes, present);
     for point in (0..above).rev() {
         let (size, ratio) = (sizes[point], at(&curves.miss_ratio, point)?);
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Whole MiB that are cold, and those that are at the least.
+    /// Whole MiB that are cold, and their lower bound.
     fn found(curves: &wire::Curves, present_mib: u64, points: f64) -> Option<(u64, u64)> {
         let cold = cold(curves, "default", present_mib * MIB, points / 100.0)?;
         Some((cold.bytes / MIB, cold.min_bytes / MIB))
@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_working_set_is_cold() {
-        // Uniform accesses to 8 MiB: misses fall evenly up to there.
+        // Uniform accesses to 8 MiB: misses fall evenly up to that size.
         let exact = curves(&[(2, 0.75), (4, 0.5), (8, 0.0), (16, 0.0), (32, 0.0)], 0.0);
         assert_eq!(found(&exact, 32, 0.0), Some((24, 24)));
         assert_eq!(found(&exact, 24, 0.0), Some((16, 16)));
-        // A quarter of the accesses may miss more: half of the way from 8 to 4 MiB.
+        // A quarter of the accesses may miss more, which is half of the way from 8 to 4 MiB.
         assert_eq!(found(&exact, 32, 25.0), Some((26, 24)));
         assert_eq!(found(&exact, 32, 50.0), Some((28, 28)));
         assert_eq!(found(&exact, 8, 0.0), Some((0, 0)));
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn errors_of_the_steps_are_against_it() {
         let noisy = curves(&[(4, 0.5), (8, 0.01), (16, 0.005), (32, 0.0)], 0.01);
-        // One step of 0.01 is allowed beside a rise of 0.005, two (0.0141 and 0.01) are not.
+        // One step of 0.01 is allowed with a rise of 0.005; two steps (0.0141 and 0.01) are not.
         assert_eq!(found(&noisy, 32, 2.0).unwrap().1, 16);
         assert_eq!(found(&noisy, 32, 3.0).unwrap().1, 24);
         assert_eq!(found(&noisy, 32, 1.0), Some((24, 0)));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn on_a_cliff_nothing_is_sure() {
         let cliff = curves(&[(4, 1.0), (8, 1.0), (16, 0.0), (32, 0.0)], 0.0);
-        // Anywhere between 8 and 16 MiB all may fit, or nothing.
+        // At some size between 8 and 16 MiB everything fits; below it, nothing may.
         assert_eq!(found(&cliff, 9, 5.0).unwrap().1, 0);
         assert_eq!(found(&cliff, 16, 5.0), Some((0, 0)));
         assert_eq!(found(&cliff, 32, 5.0).unwrap().1, 16);

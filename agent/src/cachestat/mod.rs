@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page cache of cgroups, watched without a controller and without changing anything: what was
-//! accessed and missed, and by curves what another size would do and how much is cold.
+//! Watches the page cache of cgroups without a controller and without changing anything: what is
+//! accessed and missed, and, by curves, what another size would do and how much is cold.
 //!
-//! It loads a sampler of its own, beside one of an agent, whose sampling and state it leaves alone;
-//! the sampler goes away with this process. Only the curve of the kernel's own eviction is learnt.
+//! It loads a sampler of its own, beside that of an agent, whose sampling and state it leaves
+//! alone. The sampler ends with this process. Only the curve of the kernel's own eviction is
+//! learnt.
 
 mod cold;
 mod recent;
@@ -32,43 +33,45 @@ use cachepilot_models::curve::geometric_size_grid;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Cgroups are looked for so often.
+/// Interval at which cgroups are searched.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
-/// Room for more cgroups than there are, each of 1 KiB and CPU: so many, and a quarter. Those that go
-/// make room as well.
+/// Room for cgroups that are created later, in addition to a quarter of those that exist; each
+/// takes 1 KiB per CPU. Cgroups that are removed make room as well.
 const SPARE_CGROUPS: usize = 16;
 const RING_BYTES: u32 = 8 << 20;
-/// Curves begin with a page cache of 256 KiB, and have four sizes for each doubling up to the memory
-/// of the machine.
+/// Number of pages at which curves begin (256 KiB). They have four sizes per doubling up to the
+/// memory of the machine.
 const SMALLEST_PAGES: u64 = 64;
 const SIZES_PER_DOUBLING: f64 = 4.0;
-/// Sampled accesses behind a curve: of what none of them showed, up to 0.15% may be (the rule of
-/// three). With one policy to simulate they come some four times as fast as to an agent.
+/// The least number of sampled accesses behind a curve. Behaviour that none of them showed may
+/// still be that of 0.15% of accesses (the rule of three). With one policy to simulate, samples
+/// arrive about four times as fast as in an agent.
 const MIN_SAMPLES: u64 = 2000;
 
-/// What is asked for.
+/// What to watch, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Cgroups, as paths below the mount with `*`, `?` and `[...]`; empty for all with processes.
+    /// Cgroups, as paths below the mount with `*`, `?` and `[...]`; empty for all that have
+    /// processes.
     pub patterns: Vec<String>,
-    /// Working sets are those of so much time.
+    /// The time over which working sets are measured.
     pub window: Duration,
-    /// Bytes are cold without which the miss ratio would rise by no more than so many percentage
-    /// points, 0 to 100.
+    /// The rise of the miss ratio, in percentage points from 0 to 100, up to which bytes count as
+    /// cold.
     pub cold_points: f64,
 }
 
-/// A cgroup that is watched.
+/// A watched cgroup.
 #[derive(Debug, Default)]
 struct Watched {
-    /// When its watching began, and the last interval.
+    /// When watching it began. `looked` is when it was last reported.
     since: Duration,
     looked: Duration,
-    /// What had been counted then.
+    /// The counts at the last report.
     before: Counters,
 }
 
-/// Cgroups that are watched.
+/// Watches cgroups.
 pub struct CacheStat {
     fs: CgroupFs,
     options: Options,
@@ -77,7 +80,8 @@ pub struct CacheStat {
     found: Vec<Found>,
     watched: BTreeMap<u64, Watched>,
     missing: Vec<String>,
-    /// Time since watching began, at the last look, and at the last scan.
+    /// Time since watching began. `looked` and `scanned` are its values at the last report and the
+    /// last scan.
     now: Duration,
     looked: Duration,
     scanned: Duration,
@@ -88,8 +92,8 @@ impl CacheStat {
     /// Starts to watch on this machine.
     ///
     /// # Errors
-    /// [`crate::Error::NoCgroup2`], [`crate::Error::NoMatch`] and their like; those of
-    /// [`Sampler::open`].
+    /// Returns [`crate::Error::NoCgroup2`], [`crate::Error::NoMatch`] and similar errors, and those
+    /// of [`Sampler::open`].
     pub fn open(options: Options) -> Result<Self> {
         let fs = CgroupFs::new(cgroup::mount::mounted()?);
         let count = watched::find_some(&fs, &options.patterns)?.len();
@@ -100,10 +104,11 @@ impl CacheStat {
         Self::with_parts(fs, Box::new(sampler), memory_bytes, max_tenants, options)
     }
 
-    /// The same of a given hierarchy and source of accesses, on a machine with `memory_bytes`.
+    /// Starts to watch a given hierarchy with a given source of accesses, on a machine with
+    /// `memory_bytes`.
     ///
     /// # Errors
-    /// Those of [`Sampling::new`].
+    /// The errors of [`Sampling::new`].
     fn with_parts(
         fs: CgroupFs,
         source: Box<dyn AccessSource>,
@@ -131,16 +136,17 @@ impl CacheStat {
         Ok(stat)
     }
 
-    /// What this kernel does not let the sampler see.
+    /// What the sampler cannot see on this kernel.
     #[must_use]
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Takes the events of the `elapsed` time since the last call; to be called every 50 ms or so.
+    /// Takes the events of the `elapsed` time since the last call. Must be called about every 50
+    /// ms.
     ///
     /// # Errors
-    /// When the kernel does not give events any more.
+    /// Returns an error if the kernel no longer returns events.
     pub fn tick(&mut self, elapsed: Duration) -> Result<()> {
         self.now += elapsed;
         self.working_sets.set_now(self.now);
@@ -162,7 +168,7 @@ impl CacheStat {
         }
     }
 
-    /// What the interval since the last look says.
+    /// Reports the interval since the last report.
     ///
     /// # Errors
     /// As [`Self::tick`].
@@ -187,7 +193,7 @@ impl CacheStat {
     }
 
     fn look_at(&mut self, found: &Found) -> CgroupReport {
-        // It may have gone since the last scan.
+        // The cgroup may have gone since the last scan.
         let cached = CachedFiles::read(&self.fs, &found.cgroup).ok();
         let mut told = wire::Tenant {
             cgroup_id: found.id,
@@ -241,7 +247,7 @@ impl CacheStat {
     }
 }
 
-/// Curves of the kernel's own eviction alone, with sizes for small cgroups of large machines.
+/// Curves of the kernel's own eviction alone, with sizes for small cgroups on large machines.
 fn curves_config(memory_bytes: u64) -> CurvesConfig {
     let largest = (memory_bytes / PAGE_BYTES).max(SMALLEST_PAGES);
     let doublings = (largest as f64 / SMALLEST_PAGES as f64).log2();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A source of accesses that keeps the working set of each slot, beside handing its events on.
+//! A source of accesses that maintains the working set of each slot, and passes events on.
 
 use super::working_set::WorkingSet;
 use crate::bpf::event::{Event, EventKind};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The working sets of all slots, shared with the source that keeps them.
+/// The working sets of all slots, shared with the source that maintains them.
 #[derive(Debug, Clone)]
 pub struct WorkingSets(Arc<Mutex<Sets>>);
 
@@ -25,7 +25,7 @@ struct Sets {
 }
 
 impl WorkingSets {
-    /// None yet; of pages accessed in `window`.
+    /// No working sets yet. They will count pages accessed within `window`.
     #[must_use]
     pub fn new(window: Duration) -> Self {
         let (slots, sets) = (HashMap::new(), HashMap::new());
@@ -36,7 +36,7 @@ impl WorkingSets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time at which the next events are taken.
+    /// Sets the time of the next events.
     pub fn set_now(&self, now: Duration) {
         self.lock().now = now;
     }
@@ -51,14 +51,14 @@ impl WorkingSets {
     }
 }
 
-/// `source`, with the working sets of what it reports.
+/// A source together with the working sets of what it reports.
 pub struct Recent {
     source: Box<dyn AccessSource>,
     sets: WorkingSets,
 }
 
 impl Recent {
-    /// Keeps `sets` from what `source` reports.
+    /// Maintains `sets` from the events of `source`.
     #[must_use]
     pub fn new(source: Box<dyn AccessSource>, sets: WorkingSets) -> Self {
         Self { source, sets }

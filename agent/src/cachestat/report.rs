@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one interval says of each cgroup.
+//! The report of one interval for each cgroup.
 
 use super::cold::{Cold, cold};
 use crate::curves::predict;
@@ -9,29 +9,30 @@ use std::ops::RangeInclusive;
 
 /// Sizes at which misses are predicted, as multiples of the present one.
 pub const MULTIPLES: [f64; 3] = [0.5, 1.0, 2.0];
-/// From an eighth of the present size to four times that.
+/// Powers of the root of two, from an eighth of the present size to four times that.
 pub const AROUND: RangeInclusive<i32> = -6..=4;
 
-/// One look at all cgroups that are watched.
+/// One report on all watched cgroups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Microseconds since 1970.
     pub time_us: u64,
-    /// Seconds since the last look.
+    /// Seconds since the last report.
     pub interval_s: f64,
     /// Seconds since watching began.
     pub watched_s: f64,
-    /// Of working sets: that of the last so many seconds, since the beginning if that is shorter.
+    /// Length of the window of working sets, seconds; they cover the time since the beginning if
+    /// that is shorter.
     pub window_s: f64,
     /// Rise of the miss ratio up to which bytes are cold, percentage points.
     pub cold_points: f64,
-    /// Sampled accesses of all cgroups that were lost since the last look.
+    /// Sampled accesses of all cgroups that were lost since the last report.
     pub lost_events: u64,
-    /// By path.
+    /// The cgroups, sorted by path.
     pub cgroups: Vec<CgroupReport>,
 }
 
-/// What one interval says of a cgroup.
+/// The report of one interval for a cgroup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgroupReport {
     /// Its path below the mount.
@@ -40,47 +41,47 @@ pub struct CgroupReport {
     pub id: u64,
     /// The eviction policy that decides, `default` for the kernel's own.
     pub policy: String,
-    /// Seconds since it is watched.
+    /// Seconds since watching it began.
     pub watched_s: f64,
-    /// What was counted; `None` when it could not be.
+    /// The counts; `None` if it could not be counted.
     pub counted: Option<Counted>,
-    /// What it has cached; `None` when it could not be read.
+    /// Its cached files; `None` if they could not be read.
     pub cached: Option<CachedFiles>,
-    /// Bytes of the distinct pages that it accessed in the window, an estimate.
+    /// Estimate of the bytes of distinct pages that it accessed in the window.
     pub working_set_bytes: Option<u64>,
-    /// What is predicted; `None` before there is a curve.
+    /// The predictions; `None` before there is a curve.
     pub predicted: Option<Predicted>,
-    /// Whether the predictions can be trusted, and why not.
+    /// Whether the predictions can be trusted.
     pub trusted: bool,
-    /// See `trusted`; one line.
+    /// The reason why not, one line.
     pub distrust: String,
 }
 
-/// What was counted of a cgroup in an interval.
+/// The counts of a cgroup in an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counted {
     /// Length of the interval, seconds.
     pub seconds: f64,
     /// Pages accessed.
     pub accesses: u64,
-    /// Those that were not cached.
+    /// Accessed pages that were not cached.
     pub misses: u64,
-    /// Pages that came before they were asked for.
+    /// Pages that were read before they were requested.
     pub readahead_pages: u64,
-    /// Pages that came back not long after their eviction.
+    /// Pages that were read again not long after their eviction (refaults).
     pub refaults: u64,
-    /// Pages that reclaim took.
+    /// Pages that were reclaimed.
     pub evictions: u64,
-    /// Those of `accesses` that were faults of mapped files.
+    /// Accesses that were faults of mapped files; part of `accesses`.
     pub mmap_accesses: u64,
     /// Read calls.
     pub read_calls: u64,
-    /// Time spent in them, microseconds.
+    /// Time spent in read calls, microseconds.
     pub read_time_us: u64,
 }
 
 impl Counted {
-    /// What came between two looks, `seconds` apart.
+    /// The difference between two reports, `seconds` apart.
     #[must_use]
     pub fn between(before: &Counters, now: &Counters, seconds: f64) -> Self {
         let of = |total: fn(&Counters) -> u64| total(now).saturating_sub(total(before));
@@ -97,22 +98,24 @@ impl Counted {
         }
     }
 
-    /// So many of a count in a second.
+    /// A count per second.
     #[must_use]
     pub fn per_s(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Share of the accesses that found their page cached, readahead's pages among them.
+    /// Share of the accesses whose page was cached, by readahead or otherwise; `None` without
+    /// accesses.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
-        // A page is missed when it is added, and accessed when its call returns.
+        // A miss is counted when the page is added, and the access when its call returns.
         let misses = self.misses.min(self.accesses);
         (self.accesses > 0).then(|| 1.0 - misses as f64 / self.accesses as f64)
     }
 
-    /// Pages that came into the cache, by a miss or by readahead, per access: what curves predict.
-    /// Above 1 when readahead brings pages that nobody accesses.
+    /// Pages added to the cache, by a miss or by readahead, per access. This is what curves
+    /// predict. It is above 1 if readahead reads pages that nobody accesses; `None` without
+    /// accesses.
     #[must_use]
     pub fn fill_ratio(&self) -> Option<f64> {
         let fills = self.misses + self.readahead_pages;
@@ -120,23 +123,23 @@ impl Counted {
     }
 }
 
-/// A miss ratio that is predicted.
+/// A predicted miss ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Size of the page cache.
+    /// Size of the page cache, bytes.
     pub size_bytes: u64,
-    /// Pages that come into the cache per access.
+    /// Pages added to the cache per access.
     pub miss_ratio: f64,
-    /// Half-width that holds the truth at 95% of points.
+    /// Half-width of the error bar, within which the truth lies at 95% of points.
     pub error: f64,
 }
 
-/// What a curve says of a cgroup.
+/// The predictions of a curve for a cgroup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicted {
-    /// At [`MULTIPLES`] of the present size; `None` where the curve does not reach.
+    /// At [`MULTIPLES`] of the present size; `None` outside the curve.
     pub at: [Option<Point>; 3],
-    /// What could be taken; `None` where the curve does not reach.
+    /// The cold bytes; `None` outside the curve.
     pub cold: Option<Cold>,
     /// Miss ratios at the present size times the powers of the root of two in [`AROUND`].
     pub around: Vec<Option<f64>>,
@@ -145,8 +148,8 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// What the curve of the kernel's own policy says of a page cache of `present_bytes`, when the
-    /// miss ratio may rise by `cold_rise`.
+    /// The predictions of the curve of the kernel's own policy for a page cache of `present_bytes`;
+    /// its miss ratio may rise by `cold_rise`.
     #[must_use]
     pub fn of(curves: &Curves, present_bytes: u64, cold_rise: f64) -> Self {
         let at = |times: f64| point(curves, (present_bytes as f64 * times).round() as u64);

@@ -66,7 +66,7 @@ fn a_loop_over_a_quarter_of_the_cache_leaves_the_rest_cold() {
     let cold = predicted.cold.unwrap();
     assert!((20..=25).contains(&(cold.bytes / MIB)), "{cold:?}");
     assert!(cold.min_bytes <= cold.bytes, "{cold:?}");
-    // It is said that a quarter was missed, which the curve does not know.
+    // The counts now have a quarter of the accesses as misses, which the curve does not predict.
     assert!(!found.trusted && found.distrust.contains("measured 0.250"), "{}", found.distrust);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which cgroups are watched.
+//! Finds the cgroups to watch.
 
 use crate::cgroup::fs::CgroupFs;
 use crate::error::{Error, Result};
 use crate::node::kernel::tenant::found::{Found, has_memory, matches, walk};
 use std::collections::HashSet;
 
-/// Those that `patterns` match (paths below the mount, fnmatch(3) with slashes only by themselves),
-/// each with everything below it. Without patterns: those with the memory controller that have none
-/// with it below them, which is where processes are.
+/// The cgroups that `patterns` match (paths below the mount, by fnmatch(3) with wildcards that do
+/// not match a slash), each with everything below it. Without patterns: those with the memory
+/// controller that have none with it below them, as that is where processes are.
 #[must_use]
 pub fn find(fs: &CgroupFs, patterns: &[String]) -> Vec<Found> {
     if patterns.is_empty() {
@@ -28,7 +28,7 @@ pub fn find(fs: &CgroupFs, patterns: &[String]) -> Vec<Found> {
 /// As [`find`], but finding none is an error.
 ///
 /// # Errors
-/// [`Error::NoMatch`], or [`Error::NoMemoryCgroups`] where no pattern could match.
+/// Returns [`Error::NoMatch`], or [`Error::NoMemoryCgroups`] if no pattern could match.
 pub fn find_some(fs: &CgroupFs, patterns: &[String]) -> Result<Vec<Found>> {
     let found = find(fs, patterns);
     if !found.is_empty() {
@@ -57,7 +57,7 @@ mod tests {
     fn without_patterns_it_is_those_in_which_processes_are() {
         let fake =
             Fake::new(&["/system.slice", "/system.slice/db.service", "/pod", "/pod/a", "/pod/a/b"]);
-        // Not a cgroup with the memory controller: it counts for the one above.
+        // This cgroup lacks the memory controller, so its accesses count for the one above.
         fs::create_dir(fake.fs().dir("/system.slice/db.service/workers")).unwrap();
         let expected =
             [("/pod/a/b".to_owned(), 1), ("/system.slice/db.service".to_owned(), 2)].to_vec();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Working sets: distinct pages that were accessed in a window of time, from the sampled accesses.
+//! Working sets: distinct pages accessed in a window of time, from the sampled accesses.
 //!
-//! A page is sampled when its hash is below a threshold, and then with all of its accesses (SHARDS,
-//! FAST '15). Pages below the lowest threshold that held within the window were thus seen whenever
-//! they were accessed in it: their number over the share of pages that is below it is an estimate
-//! of all, with a relative standard error of one over the root of that number.
+//! A page is sampled if its hash is below a threshold, and then with all of its accesses (SHARDS,
+//! FAST '15). Pages below the lowest threshold within the window were therefore seen whenever they
+//! were accessed in it. Their number, divided by the share of pages below that threshold, is an
+//! estimate of all, with a relative standard error of one over the root of their number.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Pages that are remembered of one cgroup: an error of 1%. With more, half of them are left out.
+/// The most pages that are remembered of one cgroup: an error of about 1%. If there are more, half
+/// of them are dropped.
 const MAX_PAGES: usize = 16_384;
 
 /// The sampled pages of one cgroup, each with its last access.
@@ -17,15 +18,16 @@ const MAX_PAGES: usize = 16_384;
 pub struct WorkingSet {
     window: Duration,
     last_access: HashMap<u64, Duration>,
-    /// Thresholds, each from when on it holds; the first one that of the beginning of the window.
+    /// Thresholds, each with the time since when it applied; the first one is that of the beginning
+    /// of the window.
     thresholds: VecDeque<(Duration, u64)>,
     kernel_threshold: u64,
-    /// No higher threshold than this, to remember few pages.
+    /// An upper bound of the threshold, which limits the number of pages.
     most: u64,
 }
 
 impl WorkingSet {
-    /// Nothing accessed yet.
+    /// An empty working set.
     #[must_use]
     pub fn new(window: Duration) -> Self {
         Self {
@@ -37,7 +39,7 @@ impl WorkingSet {
         }
     }
 
-    /// From `now` on pages below `threshold` are reported.
+    /// Sets the threshold below which pages are reported from `now` on.
     pub fn set_threshold(&mut self, now: Duration, threshold: u64) {
         self.kernel_threshold = threshold;
         let threshold = threshold.min(self.most);
@@ -46,7 +48,7 @@ impl WorkingSet {
         }
     }
 
-    /// An access to the page with this hash.
+    /// Records an access to the page with this hash.
     pub fn note(&mut self, now: Duration, hash: u64) {
         if hash >= self.most {
             return;
@@ -63,12 +65,12 @@ impl WorkingSet {
         }
     }
 
-    /// Estimate of the distinct pages that were accessed in the window before `now`.
+    /// Estimate of the distinct pages accessed in the window before `now`.
     pub fn pages(&mut self, now: Duration) -> f64 {
         self.forget_old(now);
         let threshold = self.least_threshold();
         let seen = self.last_access.keys().filter(|&&hash| hash < threshold).count();
-        // What was raised before has shown first what it brings.
+        // After a raise, the next one waits until the window shows the result of the first.
         let is_settled = self.thresholds.len() <= 1;
         if is_settled && seen < MAX_PAGES / 8 && self.most < u64::MAX {
             self.most = self.most.saturating_mul(2);
@@ -101,7 +103,7 @@ mod tests {
         Duration::from_secs(second)
     }
 
-    /// As the kernel reports accesses: those below the threshold.
+    /// Reports accesses like the kernel: those below the threshold.
     fn access(set: &mut WorkingSet, second: u64, pages: std::ops::Range<u64>) {
         let threshold = set.kernel_threshold;
         for hash in pages.map(page_hash).filter(|&hash| hash < threshold) {

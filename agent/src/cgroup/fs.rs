@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of cgroups. Where the hierarchy is mounted is given, so that tests use a folder.
+//! Files of cgroups. The mount point is a parameter, so that tests can use a folder.
 
 use super::tree;
 use std::collections::BTreeMap;
@@ -8,18 +8,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How memory files write "no limit".
+/// The text for "no limit" in memory files.
 pub const MAX: &str = "max";
 
-/// The text of a file of a cgroup; what is no UTF-8 in it is replaced.
+/// The text of a file of a cgroup. Invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the operating system.
 pub fn read(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }
 
-/// A hierarchy of cgroups, version 2. Cgroups are called by their path below the mount, which
+/// A cgroup hierarchy of version 2. Cgroups are identified by their path below the mount, which
 /// begins with a slash.
 #[derive(Debug, Clone)]
 pub struct CgroupFs {
@@ -39,22 +39,23 @@ impl CgroupFs {
         self.mount.join(cgroup.trim_start_matches('/'))
     }
 
-    /// Path of one of its files.
+    /// Path of a file of a cgroup.
     #[must_use]
     pub fn file(&self, cgroup: &str, name: &str) -> PathBuf {
         self.dir(cgroup).join(name)
     }
 
-    /// Where the hierarchy is mounted.
+    /// The mount point of the hierarchy.
     #[must_use]
     pub fn mount(&self) -> &Path {
         &self.mount
     }
 
-    /// Id of a cgroup: the inode number of its directory, never used again until the next boot.
+    /// Id of a cgroup: the inode number of its directory, which is not used again until the next
+    /// boot.
     ///
     /// # Errors
-    /// `NotFound` when there is no such cgroup.
+    /// Returns `NotFound` if there is no such cgroup.
     pub fn id(&self, cgroup: &str) -> io::Result<u64> {
         Ok(fs::metadata(self.dir(cgroup))?.ino())
     }
@@ -62,15 +63,15 @@ impl CgroupFs {
     /// The text of a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(&self, cgroup: &str, name: &str) -> io::Result<String> {
         read(&self.file(cgroup, name))
     }
 
-    /// A file that holds one number, or `max`, which is `None`.
+    /// The value of a file that contains one number, or `max`, which is `None`.
     ///
     /// # Errors
-    /// What the system says, or `InvalidData` that names the file.
+    /// Returns the error of the operating system, or `InvalidData` with the name of the file.
     pub fn limit(&self, cgroup: &str, name: &str) -> io::Result<Option<u64>> {
         let text = self.read(cgroup, name)?;
         match text.trim() {
@@ -79,7 +80,7 @@ impl CgroupFs {
         }
     }
 
-    /// A file that holds one number.
+    /// The value of a file that contains one number.
     ///
     /// # Errors
     /// As [`CgroupFs::limit`].
@@ -87,10 +88,10 @@ impl CgroupFs {
         self.limit(cgroup, name)?.ok_or_else(|| self.strange(cgroup, name, MAX))
     }
 
-    /// A file of lines "key number"; what is not of that form is left out.
+    /// The values of a file with lines "key number". Lines of another form are left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn keyed(&self, cgroup: &str, name: &str) -> io::Result<BTreeMap<String, u64>> {
         let text = self.read(cgroup, name)?;
         let pair = |line: &str| {
@@ -100,10 +101,10 @@ impl CgroupFs {
         Ok(text.lines().filter_map(pair).collect())
     }
 
-    /// The number of one line "key number" of a file.
+    /// The number in the line "key number" of a file.
     ///
     /// # Errors
-    /// As [`CgroupFs::limit`]; `InvalidData` too where no line has this key.
+    /// As [`CgroupFs::limit`]; `InvalidData` also if no line has this key.
     pub fn value_of(&self, cgroup: &str, name: &str, key: &str) -> io::Result<u64> {
         let text = self.read(cgroup, name)?;
         let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
@@ -114,17 +115,17 @@ impl CgroupFs {
     /// Sum of `key=number` over all lines of a file, such as `rios` in `io.stat`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn sum_of(&self, cgroup: &str, name: &str, key: &str) -> io::Result<u64> {
         let text = self.read(cgroup, name)?;
         let words = text.split_whitespace().filter_map(|word| word.split_once('='));
         Ok(words.filter(|(k, _)| *k == key).filter_map(|(_, v)| v.parse::<u64>().ok()).sum())
     }
 
-    /// Microseconds that some task waited, from a file of pressure.
+    /// Microseconds in which at least one task waited, from a pressure file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn stall_us(&self, cgroup: &str, name: &str) -> io::Result<u64> {
         let text = self.read(cgroup, name)?;
         let some = text.lines().find(|line| line.starts_with("some "));
@@ -132,7 +133,7 @@ impl CgroupFs {
         total.and_then(|t| t.parse().ok()).ok_or_else(|| self.strange(cgroup, name, &text))
     }
 
-    /// Cgroups directly below one, sorted; those that vanish meanwhile are left out.
+    /// Cgroups directly below one, sorted. Those that vanish in the meantime are left out.
     #[must_use]
     pub fn children(&self, cgroup: &str) -> Vec<String> {
         let dirs = tree::children(&self.dir(cgroup)).unwrap_or_default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control groups of the second version: the only place that reads their directories and files.
+//! Control groups version 2. This is the only module that reads their directories and files.
 
 pub mod fs;
 pub mod mount;
@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 /// The file with the statistics of a cgroup's policy.
 pub const STATS_FILE: &str = "memory.cache_ext";
 
-/// The file with the ids of its processes; a process whose id is written to it is moved.
+/// The file with the ids of a cgroup's processes. Writing the id of a process to it moves that
+/// process.
 pub const PROCESSES: &str = "cgroup.procs";
 const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
-/// Inode number of the root of every kernfs, and thus the id of the root cgroup.
+/// Inode number of the root of every kernfs, and therefore the id of the root cgroup.
 const ROOT_ID: u64 = 1;
 
 /// A cgroup in which the memory controller is on.
@@ -26,7 +27,7 @@ const ROOT_ID: u64 = 1;
 pub struct Cgroup {
     /// Its directory, without symbolic links.
     pub path: PathBuf,
-    /// What the kernel calls it: the inode number of the directory, never used again.
+    /// The kernel's id: the inode number of the directory, which is not used again.
     pub id: u64,
 }
 
@@ -34,7 +35,7 @@ impl Cgroup {
     /// The cgroup whose directory is `path`.
     ///
     /// # Errors
-    /// When it is none of version 2, is the root, or has no memory controller.
+    /// Returns an error if it is not a version 2 cgroup, is the root, or has no memory controller.
     pub fn open(path: &Path) -> Result<Self> {
         let path = path.canonicalize().map_err(Error::io(path))?;
         if !path.is_dir() || file_system_magic(&path)? != CGROUP2_SUPER_MAGIC {
@@ -53,25 +54,25 @@ impl Cgroup {
     /// The text of one of its files.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(&self, name: &str) -> io::Result<String> {
         fs::read(&self.path.join(name))
     }
 
-    /// Ids of its processes and of those of the cgroups below it, in rising order. What goes away
-    /// meanwhile may be left out.
+    /// Ids of the processes in it and in the cgroups below it, ascending. What goes away in the
+    /// meantime may be left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn processes(&self) -> io::Result<BTreeSet<u32>> {
         let mut found = BTreeSet::new();
         let own = tree::Dir { path: self.path.clone(), id: self.id };
         for dir in std::iter::once(Ok(own)).chain(tree::below(&self.path)) {
             match fs::read(&dir?.path.join(PROCESSES)) {
-                // The processes of threads are those of a cgroup above.
+                // In a threaded cgroup, the processes belong to a cgroup above.
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
                 Err(error) if tree::is_removed(&error) => {}
-                // 0 is a process of another namespace.
+                // 0 stands for a process of another namespace.
                 ids => found.extend(
                     ids?.lines().filter_map(|id| id.parse::<u32>().ok()).filter(|&id| id > 0),
                 ),
@@ -83,7 +84,7 @@ impl Cgroup {
     /// Moves the calling process to it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn join(&self) -> Result<()> {
         let file = self.path.join(PROCESSES);
         std::fs::write(&file, "0").map_err(Error::io(&file))
@@ -96,8 +97,9 @@ impl Cgroup {
     }
 }
 
-/// Every cgroup below `root` (which is no cgroup that could have a policy) that has the file of
-/// statistics, parents before children. One that vanishes meanwhile is left out.
+/// All cgroups below `root` that have the file of statistics, parents before children. `root`
+/// itself is not included, as it cannot have a policy. A cgroup that vanishes in the meantime is
+/// left out.
 pub fn walk(root: &Path) -> Vec<Cgroup> {
     let dirs = tree::below(root).filter_map(io::Result::ok);
     let with_policies = dirs.filter(|dir| dir.path.join(STATS_FILE).exists());
@@ -107,19 +109,20 @@ pub fn walk(root: &Path) -> Vec<Cgroup> {
     found
 }
 
-/// Those of `ids` that no cgroup has any more. They must have been in use before the call: a cgroup
-/// that is made meanwhile may be missed.
+/// The ids among `ids` that no cgroup has any more. They must have been in use before the call: a
+/// cgroup that is created in the meantime may be missed.
 ///
-/// Directories are looked through instead of opened by their ids: `open_by_handle_at` takes one more
-/// capability (`CAP_DAC_READ_SEARCH`) and a system call that filters for services leave out.
+/// Directories are searched instead of opened by their ids: `open_by_handle_at` requires one more
+/// capability (`CAP_DAC_READ_SEARCH`) and a system call that seccomp filters for services leave
+/// out.
 ///
 /// # Errors
-/// When a directory cannot be read, so that nobody knows.
+/// Returns an error if a directory cannot be read, as the answer is then unknown.
 pub fn gone(ids: impl IntoIterator<Item = u64>, mount: &Path) -> Result<BTreeSet<u64>> {
     let mut left: BTreeSet<u64> = ids.into_iter().collect();
     let root = mount.metadata().map_err(Error::io(mount))?;
     if root.ino() != ROOT_ID {
-        // A part of the hierarchy: of ids that are not in it nothing is known.
+        // Only a part of the hierarchy is mounted: nothing is known about ids that are not in it.
         return Ok(BTreeSet::new());
     }
     remove_present(&mut left, mount)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the hierarchy is mounted, and what is mounted anywhere.
+//! The mount point of the hierarchy, and the type of the file system at a path.
 
 use crate::error::{Error, Result};
 use std::ffi::CString;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the version 2 hierarchy is mounted, from the text of `/proc/self/mountinfo`.
+/// The mount point of the version 2 hierarchy, from the text of `/proc/self/mountinfo`.
 #[must_use]
 pub fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
@@ -18,20 +18,20 @@ pub fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// Where the version 2 hierarchy is mounted on this machine.
+/// The mount point of the version 2 hierarchy on this machine.
 ///
 /// # Errors
-/// When it is mounted nowhere.
+/// Returns an error if it is not mounted.
 pub fn mounted() -> Result<PathBuf> {
     let file = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     mount_point(&text).ok_or(Error::NoCgroup2)
 }
 
-/// The number by which the file system of `path` is known.
+/// The magic number of the file system of `path`.
 ///
 /// # Errors
-/// When it cannot be asked.
+/// Returns an error if it cannot be queried.
 pub fn file_system_magic(path: &Path) -> Result<u32> {
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|e| Error::format(path, format!("not a path: {e}")))?;
@@ -41,7 +41,7 @@ pub fn file_system_magic(path: &Path) -> Result<u32> {
     if unsafe { libc::statfs(name.as_ptr(), &raw mut found) } != 0 {
         return Err(Error::io(path)(io::Error::last_os_error()));
     }
-    // The magic numbers have 32 bits; the field is wider on some machines.
+    // Magic numbers have 32 bits; the field is wider on some machines.
     Ok(found.f_type as u32)
 }
 

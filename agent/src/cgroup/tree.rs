@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// The directory of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dir {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Id of the cgroup.
     pub id: u64,
 }
 
-/// Directories directly below one, in no order. Both the kind and the id are told by the
-/// directory's own content, so that none of them has to be opened.
+/// Directories directly below one, in no particular order. Both the type and the id come from the
+/// directory's own entries, so that none of the children has to be opened.
 ///
 /// # Errors
-/// What the system says; a directory that went away is empty.
+/// Returns the error of the operating system. A directory that has gone away counts as empty.
 pub fn children(dir: &Path) -> io::Result<Vec<Dir>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if is_removed(&error) => return Ok(Vec::new()),
@@ -38,8 +38,8 @@ pub fn children(dir: &Path) -> io::Result<Vec<Dir>> {
     Ok(found)
 }
 
-/// All directories below `root`, those above before those below them. One that goes away meanwhile
-/// is left out, one that cannot be read is an error in its place.
+/// All directories below `root`, parents before children. A directory that goes away in the
+/// meantime is left out; one that cannot be read is an error in its place.
 pub fn below(root: &Path) -> impl Iterator<Item = io::Result<Dir>> {
     let mut found: Vec<io::Result<Dir>> = Vec::new();
     extend(&mut found, root);
@@ -59,7 +59,7 @@ fn extend(found: &mut Vec<io::Result<Dir>>, dir: &Path) {
     }
 }
 
-/// Whether a directory went away while it was being read.
+/// Whether an error means that a directory went away while it was being read.
 pub(super) fn is_removed(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `advise`: what to do with the cached pages of a file. It takes no root.
+//! `advise`: advice to the kernel on the cached pages of a file. It does not require root.
 
 use super::Failure;
 use super::args::{AdviceOption, AdviseOptions};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Of include/uapi/linux/cache_ext.h in the patched kernel.
+/// From include/uapi/linux/cache_ext.h in the patched kernel.
 const FADV_CACHE_EVICT: i32 = 0x100;
 const FADV_CACHE_KEEP: i32 = 0x101;
 
@@ -19,7 +19,7 @@ pub fn run(options: &AdviseOptions) -> Result<(), Failure> {
         AdviceOption::Prefetch => libc::POSIX_FADV_WILLNEED,
     };
     let file = File::open(&options.file).map_err(Error::io(&options.file))?;
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes numbers only.
     let error =
         unsafe { libc::posix_fadvise(file.as_raw_fd(), options.offset, options.length, advice) };
     match error {

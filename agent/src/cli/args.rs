@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked.
+//! The arguments of the command line.
 
 use super::cachestat::options::CachestatOptions;
 use cachepilot_agent::policies::kind::Kind;

@@ -19,7 +19,7 @@ use tokio::runtime;
 
 type Outcome = Result<(), Failure>;
 
-/// Runs the agent until SIGTERM or SIGINT; policies and limits stay as they are.
+/// Runs the agent until SIGTERM or SIGINT. Policies and limits stay as they are.
 pub fn run(path: &Path, level: LogLevel) -> Outcome {
     let config = Config::load(path)?;
     tracing_subscriber::fmt()
@@ -31,7 +31,7 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
     if let Some(unread) = config.unread_tls() {
         tracing::warn!("{unread}: no connection to the controller until it is there");
     }
-    // The agent waits most of the time: one thread for all of it, beside that of the node.
+    // The agent waits most of the time, so one thread is enough for it, beside that of the node.
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -48,17 +48,18 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
         };
         daemon::run(&config, parts).await
     });
-    // A write to a disk that hangs does not keep the agent from ending.
+    // A write to a disk that hangs must not keep the agent from ending.
     runtime.shutdown_background();
     Ok(result?)
 }
 
-/// Checks a configuration and prints what holds.
+/// Checks a configuration and prints it with its defaults.
 pub fn check_config(path: &Path, json: bool, out: &mut impl Write) -> Outcome {
     let config = Config::load(path)?;
     factory::check_sections(&config)?;
     if let Some(unread) = config.unread_tls() {
-        // No mistake: an agent without it goes on to give back what is due.
+        // This is not an error: an agent without these files still runs, and restores tenants when
+        // that is due.
         eprintln!("warning: {unread}");
     }
     let shown = config.shown();

@@ -25,7 +25,7 @@ pub fn run(options: &DoctorOptions, out: &mut impl Write) -> Result<(), Failure>
     if healthy { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// The accesses of the canary, in a process of its own.
+/// Makes the accesses of the canary, in a process of its own.
 pub fn canary(file: &Path) -> Result<(), Failure> {
     Ok(run_canary(file).map_err(Error::io(file))?)
 }

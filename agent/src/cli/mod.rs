@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: what can be asked, and how the answer looks.
+//! The command line: its commands, and how their results are printed.
 
 mod advise;
 mod args;
@@ -23,16 +23,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const BAD_INPUT: u8 = 2;
-/// What a shell reports of a program that SIGPIPE ended: 128 and the number of the signal.
+/// The exit status that a shell reports for a program ended by SIGPIPE: 128 plus the number of the
+/// signal.
 const BROKEN_PIPE: u8 = 141;
 
 /// Why a command ended early.
 enum Failure {
-    /// Something to tell in one line.
+    /// An error to print in one line.
     Error(cachepilot_agent::Error),
-    /// All was told already.
+    /// A failure that was printed already.
     Told,
-    /// The reader of stdout went away, or its file is full.
+    /// An error of stdout: its reader went away, or its file system is full.
     Output(io::Error),
 }
 
@@ -48,9 +49,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs one command line: 0 when it worked, 2 after bad input, 1 when this machine cannot do it;
-/// with one line on stderr unless it worked. 141, as of a program that SIGPIPE ends, when the reader
-/// of stdout went away, as `head` does.
+/// Runs one command line. The exit status is 0 on success, 2 after bad input, and 1 if this machine
+/// cannot do it; a failure prints one line to stderr. The status is 141, like that of a program
+/// ended by SIGPIPE, if the reader of stdout went away, as `head` does.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let program = arguments.first().map(Path::new).and_then(Path::file_name);
@@ -91,14 +92,14 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Help and versions as they are, anything else in one line.
+/// Prints help and versions as they are, and anything else in one line.
 fn explain(program: &str, error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    // What follows the first empty line is a reminder of the usage.
+    // Text after the first empty line only repeats the usage.
     let message = text.split("\n\n").next().unwrap_or_default();
     let message = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "expected a command; see --help",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `pages ...`: which pages a cgroup has in memory, and reading them on another node.
+//! `pages ...`: lists the pages that a cgroup has in memory, and reads them on another node.
 
 use super::Failure;
 use super::args::PagesCommand;
@@ -89,7 +89,7 @@ fn tell_read(done: &PagesRead, json: bool, out: &mut impl Write) -> Result<(), F
     Ok(writeln!(out, "{}", with_rest(read, "not read", &rest))?)
 }
 
-/// What was done, and the counts of what was not that are not zero.
+/// Adds to a text those counts that are not zero.
 fn with_rest(mut done: String, rest: &str, counts: &[(u64, &str)]) -> String {
     let told = counts.iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told.map(|(count, what)| format!("{count} {what}")).collect();

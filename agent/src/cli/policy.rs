@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `policy ...`. Input is checked before the machine is asked for anything.
+//! `policy ...`. Input is checked before the machine is queried.
 
 use super::Failure;
 use super::args::{Attachment, CgroupOption, DirOption, KindOption, Placement, PolicyCommand};
@@ -32,7 +32,7 @@ pub fn run(command: PolicyCommand, out: &mut impl Write) -> Outcome {
     }
 }
 
-/// A placement whose every part is known to exist.
+/// A placement whose parts have all been checked to exist.
 struct Placed {
     cgroup: Cgroup,
     policy: PolicyFile,

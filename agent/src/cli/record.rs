@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `record ...`: until the time is up or a signal comes, the accesses of a cgroup go to a file.
+//! `record ...`: writes the accesses of a cgroup to a file until the time is up or a signal
+//! arrives.
 
 use super::args::{CountingOption, RecordOptions};
 use super::policy::print_json;
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often events are taken from the kernel.
+/// Interval at which events are taken from the kernel.
 const STEP: Duration = Duration::from_millis(20);
 
 pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {

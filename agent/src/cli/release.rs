@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `release`: gives back what an agent changed that does not run any more.
+//! `release`: undoes the changes of an agent that no longer runs.
 
 use super::args::ReleaseOptions;
 use super::policy::print_json;
@@ -15,13 +15,13 @@ use std::io::{self, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A limit that the kernel still reclaims for is waited for so long.
+/// The longest wait for a limit for which the kernel is still reclaiming.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same where a service manager waits for the end of the agent.
+/// The longest wait if a service manager waits for the end of the agent.
 const SHORT_PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Gives back, and tells what became of each tenant.
+/// Restores every tenant, and prints the result for each.
 pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Result<(), Failure> {
     let config = Held::load(&options.config.file)?;
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
@@ -45,7 +45,7 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
         && (state.lease.is_some() || !state.unconfirmed.is_empty())
         && let Err(error) = store.write(&state.released())
     {
-        // The next agent releases once more, which changes nothing.
+        // The next agent releases again, which changes nothing.
         tracing::warn!(%error, "the release is not on disk");
     }
     if options.json {
@@ -61,12 +61,12 @@ fn has_ended(state: &State, clock: &impl Clock) -> bool {
     state.lease.is_some_and(|lease| lease.left_ms(wall_ms) == 0)
 }
 
-/// What became of every tenant that was changed, by name of its cgroup.
+/// Restores every tenant that was changed. Returns the results, sorted by cgroup.
 fn release(config: &Held, patience: Duration) -> Result<Vec<wire::Result>> {
     let mut node = factory::open_unwatched(config)?;
     let (began, mut results) = (Instant::now(), BTreeMap::new());
     loop {
-        // What is given back is not among them the next time.
+        // Tenants that are restored are not in the results of the next call.
         let left = node.release();
         let is_done = !left.iter().any(wire::Result::is_left);
         results.extend(left.into_iter().map(|result| (result.cgroup.clone(), result)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SIGINT and SIGTERM end a command that would go on, after what it is doing.
+//! SIGINT and SIGTERM end a long-running command after its current step.
 
 use super::Failure;
 use cachepilot_agent::Error;
@@ -11,7 +11,7 @@ extern "C" fn stop(_signal: libc::c_int) {
     STOPPED.store(true, Ordering::Relaxed);
 }
 
-/// From now on signals are noted instead of ending the process.
+/// From now on, signals are recorded instead of ending the process.
 pub fn on_signals() -> Result<(), Failure> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores to an atomic.
@@ -23,7 +23,7 @@ pub fn on_signals() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether one came.
+/// Whether a signal arrived.
 pub fn is_wanted() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers for people: columns of text, aligned.
+//! Results for people: aligned columns of text.
 
 use cachepilot_agent::policies::overview::Row;
 use cachepilot_agent::policies::verify::Verdict;
 use serde_json::Value;
 
-/// Width of the columns by their widest cell; those of `left` columns start flush left.
+/// Aligns columns by their widest cell. The first `left` columns are flush left, the others flush
+/// right.
 pub fn align(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
@@ -35,7 +36,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Everything about one cgroup, a line for each fact.
+/// Everything about one cgroup, one line per fact.
 pub fn one_row(row: &Row) -> String {
     let mut lines = Vec::new();
     for (key, value) in row.to_json().as_object().into_iter().flatten() {
@@ -49,7 +50,7 @@ pub fn one_row(row: &Row) -> String {
     align(&lines, 2)
 }
 
-/// Numbers of the kernel's file in a table of many cgroups, and what their columns are called.
+/// Numbers of the kernel's file in a table of several cgroups, and the titles of their columns.
 const COLUMNS: [(&str, &str); 8] = [
     ("resident_pages", "resident"),
     ("added", "added"),
@@ -61,10 +62,10 @@ const COLUMNS: [(&str, &str); 8] = [
     ("registry_bytes", "bytes"),
 ];
 
-/// Columns of a table in which a cgroup has a readahead policy.
+/// Additional columns of a table if a cgroup has a readahead policy.
 const READAHEAD: [&str; 4] = ["readahead", "ahead", "used", "wasted"];
 
-/// Of a readahead policy; counts are there when it is attached to the cgroup itself.
+/// The cells of a readahead policy. Its counts are known if it is attached to the cgroup itself.
 fn readahead_cells(row: &Row) -> [String; 4] {
     let policy = row.stats.as_ref().and_then(|stats| stats.readahead(row.id));
     let pages = policy.as_ref().and_then(|policy| policy.pages);
@@ -74,7 +75,7 @@ fn readahead_cells(row: &Row) -> [String; 4] {
     [policy.map_or("-".into(), |policy| policy.policy), ahead, used, wasted]
 }
 
-/// Many cgroups, a line for each; counts are pages.
+/// Several cgroups, one line each; counts are pages.
 pub fn overview(rows: &[Row]) -> String {
     let ahead: Vec<[String; 4]> = rows.iter().map(readahead_cells).collect();
     let reads_ahead = ahead.iter().any(|cells| cells[0] != "-");
@@ -106,7 +107,7 @@ pub fn overview(rows: &[Row]) -> String {
     text
 }
 
-/// What each hook of each policy costs; refused ones are named, too.
+/// The cost of each hook of each policy. Refused policies are listed, too.
 pub fn costs(verdicts: &[Verdict]) -> String {
     let titles = ["policy", "hook", "verified", "instructions", "jited bytes", "stack bytes"];
     let mut lines = vec![titles.map(String::from).to_vec()];

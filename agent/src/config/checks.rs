@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the values of a configuration may be.
+//! Checks of the values of a configuration.
 
 use super::raw::Raw;
 use super::{Config, Times, Tls};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use tonic::transport::Uri;
 
-/// What is wrong: key, value and what is allowed.
+/// The error has the key, its value and what is allowed.
 type Checked<T> = std::result::Result<T, String>;
 
 const MAX_NAME: usize = 253;
@@ -49,7 +49,7 @@ pub fn check(path: &Path, raw: Raw) -> Checked<Config> {
     })
 }
 
-/// Checks where the state is kept.
+/// Checks the directory of the state.
 pub fn state_dir(path: &Path) -> Checked<()> {
     match path.is_absolute() {
         true => Ok(()),
@@ -91,7 +91,8 @@ fn controller(url: &str) -> Checked<Uri> {
     if scheme && bare && named { Ok(uri) } else { Err(fail()) }
 }
 
-/// TLS exactly with `https`; without it only to this host, unless it is said that this is meant.
+/// Requires TLS exactly with `https`. Plain `http` is allowed only to this host, unless `insecure`
+/// is set.
 fn security(uri: &Uri, insecure: bool, tls: Option<Tls>) -> Checked<Option<Tls>> {
     if uri.scheme_str() == Some("https") {
         let tls = tls.ok_or(format!("controller = \"{uri}\": [tls] is needed for https"))?;
@@ -109,8 +110,8 @@ fn security(uri: &Uri, insecure: bool, tls: Option<Tls>) -> Checked<Option<Tls>>
     Ok(None)
 }
 
-/// Whether a host of a URL is this one. Names other than `localhost` are not looked up: what they
-/// mean can change.
+/// Whether the host of a URL is this one. Names other than `localhost` are not looked up, as their
+/// addresses can change.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|ip| ip.is_loopback())

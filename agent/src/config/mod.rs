@@ -12,11 +12,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which kind of node is run.
+/// Kind of node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// `cache_ext` where the kernel has it, else `stock`.
+    /// `cache_ext` if the kernel has it, otherwise `stock`.
     Auto,
     /// A kernel with cache_ext: policies, limits, curves.
     CacheExt,
@@ -26,57 +26,59 @@ pub enum Kind {
     Simulated,
 }
 
-/// Files that make a connection mutually authenticated, PEM each. They are read again for every
-/// connection, so that renewed ones are picked up.
+/// Files for mutual authentication of a connection, in PEM. They are read again for every
+/// connection, so that renewed ones are used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// Authorities that may vouch for the controller.
+    /// Authorities that may sign the controller's certificate.
     pub ca: PathBuf,
-    /// What this agent shows.
+    /// The certificate of this agent.
     pub certificate: PathBuf,
     /// The private key of `certificate`.
     pub key: PathBuf,
 }
 
-/// What holds for this agent; everything in it was checked.
+/// The configuration of this agent. All values have been checked, except the sections for other
+/// modules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where it was read from; errors of the sections of others name it.
+    /// The file it was read from, which errors in those sections name.
     pub path: PathBuf,
-    /// Unique in the fleet.
+    /// Name of the node, unique in the fleet.
     pub node: String,
     /// URL of the controller, `http` or `https`.
     pub controller: String,
-    /// Present exactly when `controller` is `https`.
+    /// Present exactly if `controller` is `https`.
     pub tls: Option<Tls>,
     /// Kind of node.
     pub kind: Kind,
-    /// What must outlive the agent is kept here.
+    /// Directory of the state that must outlive the agent.
     pub state_dir: PathBuf,
-    /// Where `/metrics` and `/healthz` are served; `None` for nowhere.
+    /// Address at which `/metrics` and `/healthz` are served; `None` means not at all.
     pub metrics: Option<SocketAddr>,
-    /// Bounds in time.
+    /// Time-outs and intervals.
     pub times: Times,
-    /// `[curves]`, not looked into.
+    /// `[curves]`, not yet checked.
     pub curves: Option<toml::Table>,
-    /// `[kernel]`, not looked into.
+    /// `[kernel]`, not yet checked.
     pub kernel: Option<toml::Table>,
-    /// `[simulated]`, not looked into.
+    /// `[simulated]`, not yet checked.
     pub simulated: Option<toml::Table>,
 }
 
-/// What of a configuration says where something may be held. To give it back nothing else is
-/// looked at: a mistake elsewhere keeps nothing held.
+/// The part of a configuration that says where tenants may still have an agent's policies and
+/// limits. Nothing else is read in order to restore them: a mistake elsewhere in the file must not
+/// prevent that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
-    /// Where it was read from.
+    /// The file it was read from.
     pub path: PathBuf,
     /// Kind of node.
     pub kind: Kind,
-    /// Where it is noted what is held.
+    /// Directory of the ledger, which lists what must be restored.
     pub state_dir: PathBuf,
-    /// `[kernel]`, not looked into.
+    /// `[kernel]`, not yet checked.
     pub kernel: Option<toml::Table>,
 }
 
@@ -95,20 +97,20 @@ impl Held {
     }
 }
 
-/// How long things may take, and how often they happen.
+/// Time-outs and intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// Between two ticks of a node in real time.
     pub tick: Duration,
-    /// Until a connection stands.
+    /// Time-out for a connection to be established.
     pub connect: Duration,
-    /// Until a message is on its way.
+    /// Time-out for sending a message.
     pub send: Duration,
-    /// Until a snapshot is answered by a plan.
+    /// Time-out for a plan that answers a snapshot.
     pub plan: Duration,
-    /// Until one action is done.
+    /// Time-out for one action.
     pub apply: Duration,
-    /// Until a node that does not answer ends the agent.
+    /// Time after which a node that does not answer ends the agent.
     pub stuck: Duration,
     /// The longest pause between two attempts to connect.
     pub reconnect_max: Duration,
@@ -118,13 +120,13 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// [`Error::Config`], one line with the key, its value and what is allowed.
+    /// Returns [`Error::Config`], one line with the key, its value and what is allowed.
     pub fn load(path: &Path) -> Result<Self> {
         let fail = |error| Error::Config { path: path.into(), message: format!("{error}") };
         Self::parse(path, &fs::read_to_string(path).map_err(fail)?)
     }
 
-    /// Checks the text of a file; `path` is what errors name.
+    /// Parses and checks the text of a file; errors name `path`.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -134,8 +136,8 @@ impl Config {
         checks::check(path, raw).map_err(fail)
     }
 
-    /// The first file of `[tls]` that cannot be read, and why. Each connection reads them again, so that
-    /// what is missing now may come.
+    /// The first file of `[tls]` that cannot be read, and the reason. Each connection reads the
+    /// files again, so a missing one may still be added.
     #[must_use]
     pub fn unread_tls(&self) -> Option<String> {
         let tls = self.tls.as_ref()?;
@@ -146,7 +148,7 @@ impl Config {
         })
     }
 
-    /// What holds, with the defaults filled in, by key and in the order of the example.
+    /// The configuration with its defaults, by key and in the order of the example.
     #[must_use]
     pub fn shown(&self) -> serde_json::Value {
         let ms = |time: Duration| time.as_millis() as u64;

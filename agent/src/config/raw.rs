@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file as it is written, with its defaults, before anything was checked.
+//! The file as written, with its defaults, before the checks.
 
 use super::{Kind, Tls};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct Raw {
     pub simulated: Option<toml::Table>,
 }
 
-/// The keys of [`super::Held`]; all others are left alone.
+/// The keys of [`super::Held`]; all others are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(default)]
 pub struct RawHeld {
@@ -70,7 +70,8 @@ impl Default for Raw {
     }
 }
 
-/// One line for an error of the parser: it quotes the line that holds the key and the value.
+/// An error of the parser in one line, with the line of the file that contains the key and the
+/// value.
 pub fn explain(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
     let Some(span) = error.span() else { return message };

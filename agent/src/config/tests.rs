@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is taken and what is refused.
+//! Accepted and refused configurations.
 
 use super::*;
 use proptest::prelude::*;
@@ -111,7 +111,8 @@ fn tls_goes_with_https() {
     let files = "[tls]\nca = \"/nowhere/ca\"\ncertificate = \"/dev/null\"\nkey = \"/dev/null\"";
     assert!(refused("controller = \"https://a:1\"").contains("[tls] is needed"));
     assert!(refused(files).contains("is not https"));
-    // A file that is missing keeps the agent from its controller, not from its tenants.
+    // Without this file the agent cannot connect to its controller, but it still observes its
+    // tenants.
     let config = parse(&format!("controller = \"https://a:1\"\n{files}")).unwrap();
     let missing = config.unread_tls().unwrap();
     assert!(missing.starts_with("tls.ca = \"/nowhere/ca\": "), "{missing}");

@@ -1,41 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many pages of a tenant are sampled, so that its events stay within a budget.
+//! The rate at which pages of a tenant are sampled, so that its events stay within a budget.
 
 use cachepilot_models::hash::threshold;
 use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
-/// A miniature of a cache is as exact as it has pages: a tenant whose page cache has fewer than
-/// these (16 MiB) may have more events, in proportion, up to a multiple.
+/// A miniature cache is more exact the more pages it has. A tenant whose page cache has fewer pages
+/// than `SMALL_PAGES` (16 MiB) may therefore have more events, in proportion, up to `MOST_TIMES` as
+/// many.
 const SMALL_PAGES: f64 = 4096.0;
 const MOST_TIMES: f64 = 4.0;
-/// The multiple stays while the size wavers within this: the ratio of one rate to the next.
+/// The multiple stays while the size changes by less than this factor, the ratio of one rate to the
+/// next.
 const WAVERS: f64 = SQRT_2;
-/// After a lowering so much of the budget is used at most, and after a raise.
+/// The share of the budget that is used at most after the rate was lowered, and after it was
+/// raised.
 const LOWERED_SHARE: f64 = 0.75;
 const RAISED_SHARE: f64 = 0.7;
-/// Everything is sampled before the load of a tenant is known: a rate can be lowered at once, and
-/// what is little is known soon.
+/// Everything is sampled until the load of a tenant is known. The rate can be lowered at once, and
+/// a small load is soon known to be small.
 pub(super) const FIRST_RATE: f64 = 1.0;
 /// Rates are powers of the square root of two.
 const STEPS_PER_OCTAVE: f64 = 2.0;
-/// How long events must have been few before the rate is raised, at first and at most.
+/// The time for which events must be few before the rate is raised again: the least and the
+/// greatest. Before the first change of the rate, it is 0.
 const HOLD: Duration = Duration::from_secs(4);
 const LONGEST_HOLD: Duration = Duration::from_secs(256);
-/// A rate below 2^-24 would have one page of 64 GiB in the sample.
+/// At a rate below 2^-24, a sample of 64 GiB would have less than one page.
 const MAX_EXPONENT: i32 = 48;
 
-/// A controller of the rate at which pages are sampled, a power of the square root of two. It lowers
-/// at once when an interval exceeded the budget, and raises when all intervals of a while would
-/// have stayed below most of it. Steady load within a third of where it stood cannot make it move
-/// back; what still does (a hot page that only the higher rate has in the sample) doubles the while.
+/// A controller of the rate at which pages are sampled, a power of the square root of two. It
+/// lowers the rate at once when an interval exceeded the budget. It raises the rate when all
+/// intervals of a hold time would have stayed below most of the budget. A load that stays within a
+/// third of its level cannot make the rate move back. If the rate moves back for another reason
+/// (such as a hot page that only the higher rate samples), the hold time doubles.
 #[derive(Debug, Clone)]
 pub struct Budget {
     events_per_s: f64,
-    /// So many times the events, for the size of the page cache.
+    /// The multiple of the events that the size of the page cache allows.
     times: f64,
     exponent: i32,
-    /// Most events per second since the rate last changed.
+    /// The most events per second since the rate last changed.
     peak: f64,
     quiet: Duration,
     hold: Duration,
@@ -43,7 +48,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `events_per_s`, at a rate of about `rate` to begin with.
+    /// A budget of `events_per_s`, with a first rate of about `rate`.
     #[must_use]
     pub fn new(events_per_s: f64, rate: f64) -> Self {
         let exponent = exponent_of(rate);
@@ -51,14 +56,15 @@ impl Budget {
         Self { events_per_s, times: 1.0, exponent, peak: 0.0, quiet, hold, raised: false }
     }
 
-    /// That of a tenant that nothing is known of.
+    /// The budget of a new tenant.
     #[must_use]
     pub fn first(events_per_s: f64) -> Self {
         Self::new(events_per_s, FIRST_RATE)
     }
 
-    /// The tenant has a page cache of `pages` now: a small one may have more events. 0: there is
-    /// none, which says nothing. Whether there may be more than before.
+    /// Sets the size of the tenant's page cache, as a small one may have more events. A size of 0
+    /// pages means that there is none, and changes nothing. Returns whether the tenant may have
+    /// more events than before.
     pub fn follow_cache(&mut self, pages: u64) -> bool {
         if pages == 0 {
             return false;
@@ -71,34 +77,34 @@ impl Budget {
         }
         let before = std::mem::replace(&mut self.times, times);
         if moved > 1.0 {
-            // What had to be taken back with another budget says nothing of this one.
+            // A raise that was undone under another budget says nothing about this one.
             self.hold = self.hold.min(HOLD);
             self.restart(false);
         }
         times > before
     }
 
-    /// Events per second that are within the budget.
+    /// Events per second that the budget allows.
     #[must_use]
     pub fn allowed_per_s(&self) -> f64 {
         self.events_per_s * self.times
     }
 
-    /// Share of pages that are to be sampled.
+    /// Share of pages to sample.
     #[must_use]
     pub fn rate(&self) -> f64 {
         (-f64::from(self.exponent) / STEPS_PER_OCTAVE).exp2()
     }
 
-    /// The hash below which such a share of all pages is.
+    /// The hash threshold below which that share of all pages is.
     #[must_use]
     pub fn threshold(&self) -> u64 {
         threshold(self.rate())
     }
 
-    /// The rate after an interval of length `elapsed` in which there were so many events at the
-    /// present rate. It is never raised above `ceiling`, what the receiver has room for. An
-    /// interval without accesses, sampled or not, says nothing.
+    /// Updates the rate after an interval of length `elapsed` with `events` at the present rate,
+    /// and returns it. The rate is never raised above `ceiling`, for which the receiver has room.
+    /// An interval without accesses, sampled or not, is ignored.
     pub fn update(&mut self, elapsed: Duration, events: u64, accesses: u64, ceiling: f64) -> f64 {
         if elapsed.is_zero() || accesses == 0 {
             return self.rate();
@@ -111,7 +117,7 @@ impl Budget {
         self.peak = self.peak.max(per_s);
         self.quiet += elapsed;
         if self.quiet >= self.hold {
-            // None at all may have been chance: as if it had been one.
+            // A count of zero may be chance, so it is treated as one event per second.
             let peak = self.peak.max(1.0);
             let room = (allowed * RAISED_SHARE / peak).min(ceiling / self.rate());
             self.raise_by((room.log2() * STEPS_PER_OCTAVE).floor() as i32);
@@ -119,7 +125,7 @@ impl Budget {
         self.rate()
     }
 
-    /// Lowers the rate when so many events in an interval are beyond the budget; whether they are.
+    /// Lowers the rate if the events of an interval exceed the budget. Returns whether they do.
     pub fn lower_for(&mut self, elapsed: Duration, events: u64) -> bool {
         let per_s = events as f64 / elapsed.as_secs_f64();
         let allowed = self.allowed_per_s();
@@ -130,7 +136,7 @@ impl Budget {
         per_s > allowed
     }
 
-    /// The receiver ran out of room: at most `rate` from now on.
+    /// Lowers the rate to at most `rate` because the receiver ran out of room.
     pub fn limit(&mut self, rate: f64) {
         if rate < self.rate() {
             self.lower_to(exponent_of(rate));
@@ -139,7 +145,7 @@ impl Budget {
 
     fn lower_to(&mut self, exponent: i32) {
         self.exponent = exponent.min(MAX_EXPONENT);
-        // A raise that had to be taken back is tried again later than the one before.
+        // After a raise that had to be undone, the next one waits longer.
         let longer = if self.raised { self.hold * 2 } else { self.hold };
         self.hold = longer.clamp(HOLD, LONGEST_HOLD);
         self.restart(false);
@@ -152,7 +158,7 @@ impl Budget {
             self.hold = self.hold.max(HOLD);
             self.restart(true);
         } else if self.quiet >= self.hold * 2 {
-            // Nothing to be done; forgets the peak, and that there was a raise.
+            // The rate stays. The peak is forgotten, and so is an earlier raise.
             self.restart(false);
         }
     }
@@ -175,7 +181,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Rates over `seconds` of a steady load.
+    /// The rates over `seconds` of a steady load.
     fn rates(budget: &mut Budget, per_s: f64, seconds: usize) -> Vec<f64> {
         let step = |_| {
             let events = (per_s * budget.rate()) as u64;
@@ -225,7 +231,7 @@ mod tests {
                 rates(&mut budget, per_s, 1)[0]
             };
             let rates: Vec<f64> = (0..300).map(&mut step).collect();
-            // The size may come to an end of the range once.
+            // The size may reach an end of the range once.
             let moves = rates[20..].windows(2).filter(|two| two[0] != two[1]).count();
             prop_assert!(moves <= 1, "{rates:?}");
         }

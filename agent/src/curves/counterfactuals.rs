@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every policy that the autopilot may choose would miss of a tenant's accesses now.
+//! Counterfactuals: what every policy that the autopilot may choose would miss of a tenant's
+//! accesses now.
 
 use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
@@ -7,7 +8,8 @@ use crate::wire;
 use cachepilot_models::minisim::Counterfactuals;
 use cachepilot_models::policy::Requests;
 
-/// Caches are simulated no larger than so many times what the sample may hold: all fits there.
+/// The size limit of a simulated cache, as a multiple of the pages that the sample may contain. All
+/// sampled pages fit into a cache of that size.
 const LARGEST_SHARE: f64 = 2.0;
 
 /// Counterfactuals of one tenant: the default and the candidates of the autopilot, over all events
@@ -18,7 +20,7 @@ pub(super) struct TenantCounterfactuals {
     size_bytes: u64,
     in_force: String,
     caches: Option<Counterfactuals>,
-    /// Generations before the first of these caches.
+    /// Number of generations before the first of these caches.
     earlier: u64,
 }
 
@@ -34,12 +36,12 @@ impl TenantCounterfactuals {
         }
     }
 
-    /// Of the totals told last.
+    /// Generation of the totals that were reported last.
     pub(super) fn generation(&self) -> u64 {
         self.earlier + self.caches.as_ref().map_or(0, |caches| caches.totals().generation)
     }
 
-    /// Policies that treat tasks apart get those of `config`.
+    /// Sets the tasks that policies treat apart to those of `config`.
     pub(super) fn set_tasks(&mut self, config: &CurvesConfig) -> Result<()> {
         self.config.tasks.clone_from(&config.tasks);
         let Some(caches) = &mut self.caches else { return Ok(()) };
@@ -50,7 +52,8 @@ impl TenantCounterfactuals {
         Ok(())
     }
 
-    /// So many pages are sampled at most; the size that is simulated follows when it is told next.
+    /// Sets the most pages that are sampled. The simulated size follows with the next
+    /// [`Self::tell`].
     pub(super) fn set_sample_pages(&mut self, pages: usize) {
         self.config.sample_pages = pages;
     }
@@ -59,17 +62,17 @@ impl TenantCounterfactuals {
         Ok(self.caches.iter_mut().try_for_each(|caches| caches.access(requests))?)
     }
 
-    /// Accesses to pages that somebody else keeps in memory.
+    /// Takes accesses to pages that another cgroup keeps in memory.
     pub(super) fn serve(&mut self, keys: &[u64]) {
         self.caches.iter_mut().for_each(|caches| caches.serve(keys));
     }
 
-    /// Pages that do not exist any more.
+    /// Removes pages that no longer exist.
     pub(super) fn forget(&mut self, keys: &[u64]) {
         self.caches.iter_mut().for_each(|caches| caches.forget(keys));
     }
 
-    /// The kernel samples pages below `threshold` from now on.
+    /// Sets the threshold below which the kernel samples pages from now on.
     pub(super) fn set_threshold(&mut self, threshold: u64) -> Result<()> {
         self.threshold = threshold;
         if let Some(caches) = &mut self.caches {
@@ -79,7 +82,7 @@ impl TenantCounterfactuals {
         Ok(())
     }
 
-    /// More pages will be sampled, and that will last.
+    /// Prepares for more sampled pages, which will last.
     pub(super) fn expect_more(&mut self) {
         self.caches.iter_mut().for_each(Counterfactuals::expect_more);
     }
@@ -89,11 +92,12 @@ impl TenantCounterfactuals {
         Ok(self.caches.iter_mut().try_for_each(|caches| caches.begin_phase(in_force))?)
     }
 
-    /// Follows a page cache of `size_bytes` under the policy `in_force`, as on the wire, and tells
-    /// what was counted so far. `None` without a page cache.
+    /// Follows a page cache of `size_bytes` under the policy `in_force` (its name on the wire), and
+    /// returns the totals so far. `None` without a page cache.
     ///
-    /// A policy that is no candidate is told for as long as it is in force, so that it can be
-    /// compared with what may replace it, and not a moment longer: what is told can be chosen.
+    /// A policy that is not a candidate is reported while it is in force, so that it can be
+    /// compared with those that may replace it, and not after that: the controller may choose any
+    /// policy that is reported.
     pub(super) fn tell(
         &mut self,
         in_force: &str,
@@ -129,7 +133,8 @@ impl TenantCounterfactuals {
             policies: caches.policies().map(|name| self.config.name_of(name)).collect(),
             accesses_total: totals.accesses,
             misses_total: totals.misses,
-            // Not known: what a policy holds and the one in force does not says little of it.
+            // Unknown: the pages that a policy caches and the one in force does not say little
+            // about this.
             reread_pages: vec![0.0; caches.policies().count()],
             size_bytes,
             rate: caches.rate(),
@@ -142,7 +147,7 @@ impl TenantCounterfactuals {
 }
 
 impl CurvesConfig {
-    /// The size that is simulated for a page cache, pages.
+    /// The simulated size for a page cache of `size_bytes`, pages.
     fn simulated_pages(&self, size_bytes: u64, threshold: u64) -> u64 {
         let rate = (threshold as f64 / 2f64.powi(64)).max(f64::MIN_POSITIVE);
         let all = LARGEST_SHARE * self.sample_pages as f64 / rate;

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much curves move with time. All pages go through a phase together, so the spread between
-//! groups of pages does not show it.
+//! How much curves move over time. All pages pass through a regime together, so the spread between
+//! groups of pages does not show this.
 
 use std::collections::VecDeque;
 
-/// Movements that are remembered. Half of them must be large: a workload that changed once is
-/// believed at once, one that goes to and fro is not.
+/// Number of movements that are remembered. The median is used, so half of them must be large: one
+/// change of the workload does not widen the error bars, repeated changes do.
 const REMEMBERED: usize = 7;
-/// Fewer say nothing.
+/// The least number of movements from which a bar is computed.
 const FEWEST: usize = 3;
-/// Median of the absolute values of a normal distribution, standard deviations.
+/// Median of the absolute values of a normal distribution, in standard deviations.
 const MEDIAN_DEVIATION: f32 = 0.6745;
-/// Student's t at 95% with 6 degrees of freedom, one less than there are movements.
+/// Student's t at 95% with 6 degrees of freedom, one less than the number of movements.
 const T_95: f32 = 2.447;
 
-/// The last curves, one per half-life, and by how much each point moved in between.
+/// The last curves, noted once per half-life, and how far each point moved in between.
 ///
-/// Of what fades by half per half-life, half is new after one. When half-lives are independent, the
-/// difference to the mean so far has the variance of that mean: sum of the squared weights 1/2, 1/4,
-/// ... is 1/3, and so is a quarter of 1 + 1/3.
+/// A curve is a mean whose weights halve with each half-life, so after one half-life, half of its
+/// weight is new. If half-lives are independent with variance v, the mean has the variance v/3, as
+/// the squared weights 1/4, 1/16, ... sum to 1/3. The difference between one mean and the next has
+/// the same variance: (1/4)(1 + 1/3) v = v/3. A movement therefore shows the standard deviation of
+/// the mean.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drift {
     last: Vec<f32>,
@@ -26,7 +28,7 @@ pub(super) struct Drift {
 }
 
 impl Drift {
-    /// Notes the miss ratios of all points, a half-life after those before.
+    /// Notes the miss ratios of all points, one half-life after the previous call.
     pub(super) fn note(&mut self, miss_ratio: &[f32]) {
         let last = std::mem::replace(&mut self.last, miss_ratio.to_vec());
         if last.len() != miss_ratio.len() {
@@ -40,8 +42,9 @@ impl Drift {
         self.movements.push_back(moved.collect());
     }
 
-    /// Half-width that holds the mean over a long time at 95% of points: the median of the
-    /// movements as a standard deviation, times t. 0 while there are few.
+    /// Half-width of the error bar of a point: the median of its movements as a standard deviation,
+    /// times t, within which the long-term mean lies at 95% of points. 0 while there are fewer than
+    /// [`FEWEST`] movements.
     pub(super) fn bar(&self, point: usize) -> f32 {
         if self.movements.len() < FEWEST {
             return 0.0;

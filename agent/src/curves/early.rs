@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Curves of a tenant with few accesses, before it showed as many pages as its cache holds.
+//! Trust in the curves of a tenant that has few accesses, before it has accessed as many pages as
+//! its cache can contain.
 
 use super::measured::Measured;
 use super::settings::PAGE_BYTES;
 use std::time::Duration;
 
-/// So long the working set is waited for: who has many accesses has shown it by then.
+/// The time to wait for the working set. A tenant with many accesses has shown it by then.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pages that must have been seen by then, as a share of those that the cache holds. Sizes up to
-/// them are known; what is larger is extrapolated, and no further than this.
+/// Pages that must have been seen by then, as a share of those that fit into the cache. Sizes up to
+/// the number of seen pages are known; larger ones are extrapolated, and no further than this share
+/// allows.
 const SEEN_SHARE: f64 = 0.25;
-/// Miss ratio by which what is extrapolated may be off what is measured, besides chance.
+/// Error in miss ratio that an extrapolation may have, besides chance.
 const TOLERANCE: f64 = 0.1;
 /// Half-width of a 95% interval in standard errors.
 const Z_95: f64 = 1.96;
 
-/// What was measured while the working set was waited for.
+/// The counts since the wait for the working set began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Early {
     waited: Duration,
@@ -24,13 +26,14 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Time passes.
+    /// Advances the wait by `elapsed`.
     pub(super) fn pass(&mut self, elapsed: Duration) {
         self.waited = self.waited.saturating_add(elapsed);
     }
 
-    /// Takes a window in. Whether curves that are known up to `seen_pages` suffice: what they say of
-    /// the present policy and size, which they extrapolate, must be what was measured.
+    /// Adds a window. Returns whether curves that are known up to `seen_pages` suffice: their
+    /// extrapolation for the policy in force at the present size, `predicted`, must agree with the
+    /// measured miss ratio.
     pub(super) fn suffices(
         &mut self,
         measured: &Measured<'_>,
@@ -70,7 +73,7 @@ mod tests {
         assert!(!after(9, 60, 1000.0, Some(0.42)), "too early");
         assert!(!after(10, 60, 999.0, Some(0.42)), "too few pages");
         assert!(!after(10, 60, 1000.0, None), "not on the curves");
-        // A loop that is cached hits, and what is extrapolated of it says that it does not.
+        // A loop that fits into the cache hits, but its extrapolation predicts misses.
         assert!(!after(10, 0, 1500.0, Some(1.0)));
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Miss ratio curves of tenants, learnt while they run.
+//! Miss ratio curves of tenants, learnt from sampled accesses while the tenants run, and the
+//! counterfactuals of policies that are not in force.
 
 mod budget;
 mod counterfactuals;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Curves as they go over the wire, and what they say of one policy at one size.
+//! Curves as messages, and their prediction for one policy at one size.
 
 use super::settings::PAGE_BYTES;
 use crate::wire;
 use cachepilot_models::curve::Curve;
 
-/// Curves that differ by less everywhere, or by half of their error bars, are the same: every
-/// generation may move memory.
+/// Curves are the same if every point differs by less than this, or by less than `SAME_BARS` of its
+/// error bar. Every new generation may move memory, so curves must not change without need.
 const SAME: f32 = 0.004;
 const SAME_BARS: f32 = 0.5;
-/// Of a difference within the error bars so much is taken over at a time.
+/// The share of a difference within the error bars that is taken over at a time.
 const SMOOTHING: f32 = 0.5;
-/// Between two sizes of the grid that differ by more there is a cliff, and where it is not known.
+/// A greater difference between two neighbouring sizes of the grid is a cliff whose position is
+/// unknown.
 const CLIFF: f64 = 0.3;
 
 /// The message for `curves`, one per name.
@@ -34,7 +35,7 @@ pub fn publish(names: &[String], curves: &[Curve]) -> wire::Curves {
     }
 }
 
-/// Brings `new` nearer to `old` where both may be right.
+/// Moves `new` towards `old` wherever the two differ by no more than their error bars.
 pub(super) fn smooth(old: &wire::Curves, new: &mut wire::Curves) {
     if old.miss_ratio.len() != new.miss_ratio.len() {
         return;
@@ -49,14 +50,16 @@ pub(super) fn smooth(old: &wire::Curves, new: &mut wire::Curves) {
     let told = steps(new);
     let moved = seen.iter().zip(&told).map(|(seen, told)| (seen - told).abs());
     for ((bar, old), moved) in new.step_bar.iter_mut().zip(&old.step_bar).zip(moved) {
-        // Within its bar a step is smoothed as well; what two points were moved apart by beyond
-        // that is no knowledge of an earlier step.
+        // A step within its bar is smoothed as well. The part beyond that, by which smoothing moved
+        // two neighbouring points apart, does not come from an earlier step, so the bar grows by
+        // it.
         let apart = (moved - (1.0 - SMOOTHING) * bar.max(*old)).max(0.0);
         *bar = (*bar + apart).min(1.0);
     }
 }
 
-/// By how much each point differs from the next smaller size; the first ones of rows as they are.
+/// The difference between each point and the next smaller size. The first point of each row stays
+/// as it is.
 pub(super) fn steps(curves: &wire::Curves) -> Vec<f32> {
     let (sizes, ratios) = (curves.sizes_bytes.len().max(1), &curves.miss_ratio);
     let step = |(i, here): (usize, &f32)| match i % sizes {
@@ -66,8 +69,8 @@ pub(super) fn steps(curves: &wire::Curves) -> Vec<f32> {
     ratios.iter().enumerate().map(step).collect()
 }
 
-/// Whether `new` says something that `old` did not: a point that moved beyond a part of its error
-/// bar, or bars that are wider or narrower by as much, or a step that left its bar.
+/// Whether `new` differs from `old` beyond chance: a point moved by more than a part of its error
+/// bar, a bar became wider or narrower by as much, or a step left its bar.
 pub(super) fn changed(old: &wire::Curves, new: &wire::Curves) -> bool {
     let bars = old.error_bar.iter().zip(&new.error_bar);
     let points = old.miss_ratio.iter().zip(&new.miss_ratio).zip(bars);
@@ -85,8 +88,9 @@ fn stepped(old: &wire::Curves, new: &wire::Curves) -> bool {
     steps.into_iter().any(|((old, new), bar)| (old - new).abs() > SAME.max(*bar))
 }
 
-/// Miss ratio and error bar of `policy` at `size_bytes`, linear between the sizes of the grid;
-/// `None` outside it or when there is no such policy. The bar reaches both sides of a cliff.
+/// Miss ratio and error bar of `policy` at `size_bytes`, interpolated linearly between the sizes of
+/// the grid; `None` outside the grid or if there is no such policy. Near a cliff, the bar reaches
+/// the values on both sides.
 #[must_use]
 pub fn predict(curves: &wire::Curves, policy: &str, size_bytes: u64) -> Option<(f64, f64)> {
     let row = curves.policies.iter().position(|name| name == policy)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The curves that were last told, and when there are others to tell.
+//! The curves that were last reported, and when new ones replace them.
 
 use super::drift::Drift;
 use super::predict::{changed, publish, smooth, steps};
@@ -7,31 +7,32 @@ use crate::wire;
 use cachepilot_models::curve::Curve;
 use cachepilot_models::minisim::OnlineBank;
 
-/// Curves are computed again when so large a share of the samples behind them is.
+/// Curves are computed again when this share of the samples behind them is new.
 const NEW_SHARE: f64 = 0.04;
 
-/// What the curves of a tenant were when they last changed by more than chance.
+/// The curves of a tenant as of the last change beyond chance.
 pub(super) struct Published {
     names: Vec<String>,
     curves: Option<wire::Curves>,
-    /// Of the last curves.
+    /// Generation of the last curves.
     generation: u64,
-    /// Samples of the bank when they were last computed, and how many count in them.
+    /// The bank's number of samples when the curves were last computed; `effective` is the number
+    /// that counts by weight.
     sampled_at: u64,
     effective: u64,
-    /// The bank is another one than before, of the same phase or of a new one.
+    /// The bank was replaced since the last computation. `new_phase`: by a bank for a new regime.
     other_bank: bool,
     new_phase: bool,
     drift: Drift,
-    /// Of the differences between neighbours.
+    /// Drift of the differences between neighbouring points.
     step_drift: Drift,
-    /// Accesses of the tenant so far, and when its curves were last noted there.
+    /// Accesses of the tenant so far. `noted_at` is their number when drift was last noted.
     accesses: u64,
     noted_at: u64,
 }
 
 impl Published {
-    /// Nothing yet; the first curves are of the generation after `generation`.
+    /// No curves yet; the first ones have the generation after `generation`.
     pub(super) fn new(names: Vec<String>, generation: u64) -> Self {
         Self {
             names,
@@ -48,13 +49,13 @@ impl Published {
         }
     }
 
-    /// From now on another bank is asked. Of a new phase everything told before is void.
+    /// Uses another bank from now on. For a new regime, nothing reported before applies any more.
     pub(super) fn follow_other_bank(&mut self, new_phase: bool) {
         self.other_bank = true;
         self.new_phase |= new_phase;
     }
 
-    /// The tenant made so many accesses more.
+    /// Counts further accesses of the tenant.
     pub(super) fn pass(&mut self, accesses: u64) {
         self.accesses += accesses;
     }
@@ -63,12 +64,13 @@ impl Published {
         self.curves.as_ref()
     }
 
-    /// Of the curves, 0 when there are none.
+    /// Generation of the present curves, 0 if there are none.
     pub(super) fn generation(&self) -> u64 {
         self.curves.as_ref().map_or(0, |curves| curves.generation)
     }
 
-    /// Of the last curves that there were.
+    /// Generation of the last curves that were reported, or the one passed to [`Self::new`] if
+    /// there were none.
     pub(super) fn last_generation(&self) -> u64 {
         self.generation
     }
@@ -78,7 +80,7 @@ impl Published {
         self.effective
     }
 
-    /// Asks the bank again when it has seen enough since.
+    /// Computes the curves again if the bank has seen enough since the last time.
     pub(super) fn refresh(&mut self, bank: &mut OnlineBank) {
         let new = bank.sampled().1.saturating_sub(self.sampled_at);
         let few = new as f64 <= NEW_SHARE * self.effective.max(1) as f64;
@@ -107,8 +109,9 @@ impl Published {
         self.curves = Some(new);
     }
 
-    /// Bars are at least as wide as the curves lately moved. What moves them may be the choice of
-    /// accesses, which the bars hold already: the wider of the two.
+    /// Widens error bars to at least the recent movement of the curves. The choice of sampled
+    /// accesses may cause that movement and is part of the bars already, so the wider of the two is
+    /// used and not their sum.
     fn widen(&mut self, new: &mut wire::Curves, half_life: u64) {
         if self.accesses - self.noted_at >= half_life {
             self.drift.note(&new.miss_ratio);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How curves are learnt: what an operator may set, and what follows for a node.
+//! How curves are learnt: the settings of an operator, and the values that follow for a node.
 
 use crate::error::Result;
 use crate::wire;
@@ -14,44 +14,45 @@ use std::ops::RangeInclusive;
 pub const PAGE_BYTES: u64 = 4096;
 /// The longest half-life, in accesses per page of the largest size.
 const LONGEST_HALF_LIFE: u64 = 4;
-/// What a tenant has of memory: a bank, its successor, counterfactuals.
+/// The parts of a tenant's memory: a bank, its successor, and counterfactuals.
 const PARTS: u64 = 3;
-/// A bank has no less: what its caches take that are nearly empty.
+/// The least memory of a bank, which its caches take even if they are nearly empty.
 const LEAST_BYTES: u64 = 1 << 20;
-/// What a tenant needs of a node's memory to have curves.
+/// The share of a node's memory that a tenant needs to have curves, bytes.
 pub const LEAST_SHARE_BYTES: u64 = PARTS * LEAST_BYTES;
-/// The smallest size of a grid is this share of the largest.
+/// The largest size of a grid divided by the smallest.
 const GRID_SPAN: u64 = 256;
 
 /// The table `[curves]` of the configuration of an agent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CurvesSettings {
-    /// Sizes of the grid, 4 to 64.
+    /// Number of sizes in the grid, 4 to 64.
     pub points: usize,
-    /// Every so many sizes are simulated, the others follow from LRU; 1 to 8.
+    /// Every `stride`-th size is simulated; the others follow from LRU. 1 to 8.
     pub stride: usize,
-    /// Accesses after which one counts half; 0 to follow the working set.
+    /// Number of accesses after which the weight of an access has halved; 0 to follow the working
+    /// set.
     pub half_life_accesses: u64,
-    /// Sampled accesses that a half-life holds at least, 16 to 1,000,000.
+    /// The least number of sampled accesses in a half-life, 16 to 1,000,000.
     pub min_samples: u64,
     /// Events per second and tenant that the sampler may deliver, 10 to 1,000,000. A tenant with a
-    /// page cache below 16 MiB may have more in proportion, from 4 MiB down four times as many.
+    /// page cache below 16 MiB may have more in proportion, and four times as many from 4 MiB down.
     pub events_per_s: f64,
-    /// Simulated accesses per second and tenant, all policies and sizes together, 1,000 to 1e9:
-    /// this is what learning costs, some 30 ns each.
+    /// Simulated accesses per second and tenant, over all policies and sizes, 1,000 to 1e9. This is
+    /// the cost of learning, about 30 ns each.
     pub cell_events_per_s: f64,
     /// Sampled pages per tenant, 64 to 1,048,576.
     pub sample_pages: usize,
-    /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
+    /// Memory per tenant, MiB, 1 to 1024. A successor may take as much again.
     pub memory_mib: u64,
-    /// Memory of the curves of all tenants of a node together, MiB, 4 to 1,048,576. Tenants share it,
-    /// successors and counterfactuals included; those for which nothing is left have no curves.
+    /// Memory of the curves of all tenants of a node together, MiB, 4 to 1,048,576. Tenants share
+    /// it, with successors and counterfactuals. Tenants for which nothing is left have no curves.
     pub node_memory_mib: u64,
     /// Policies and variants (`NAME:VARIANT`) to simulate besides `default_model`; empty for those
-    /// the autopilot may choose.
+    /// that the autopilot may choose.
     pub policies: Vec<String>,
-    /// The simulated policy that stands for the kernel's own.
+    /// The simulated policy that represents the kernel's own.
     pub default_model: String,
 }
 
@@ -74,7 +75,7 @@ impl Default for CurvesSettings {
 }
 
 impl CurvesSettings {
-    /// Refuses what is out of range.
+    /// Refuses a value that is out of range.
     ///
     /// # Errors
     /// One line that names the key, the value and what is allowed.
@@ -94,8 +95,8 @@ impl CurvesSettings {
         self.policies.iter().try_for_each(|name| known("policies", name))
     }
 
-    /// What follows for a node whose tenants share `budget_bytes`: the grid rises from a 256th of
-    /// it to all of it, in whole pages.
+    /// The configuration for a node whose tenants share `budget_bytes`. The grid rises from a 256th
+    /// of that to all of it, in whole pages.
     #[must_use]
     pub fn config(&self, budget_bytes: u64) -> CurvesConfig {
         let largest = (budget_bytes / PAGE_BYTES).max(1);
@@ -125,16 +126,18 @@ fn within(key: &str, value: f64, range: RangeInclusive<f64>) -> std::result::Res
     }
 }
 
-/// How curves are learnt, the same for every tenant of a node.
+/// How curves are learnt. It is the same for every tenant of a node, except for `tasks` and the
+/// memory.
 #[derive(Debug, Clone)]
 pub struct CurvesConfig {
-    /// Sizes of the grid, pages, rising.
+    /// Sizes of the grid, pages, ascending.
     pub sizes_pages: Vec<u64>,
-    /// Pages that are sampled at most.
+    /// The most pages that are sampled.
     pub sample_pages: usize,
-    /// Accesses after which one counts half; 0 to follow the working set.
+    /// Number of accesses after which the weight of an access has halved; 0 to follow the working
+    /// set.
     pub half_life: u64,
-    /// The simulated policy that stands for the kernel's own.
+    /// The simulated policy that represents the kernel's own.
     pub default_model: String,
     /// As in [`CurvesSettings`].
     pub policies: Vec<String>,
@@ -146,24 +149,24 @@ pub struct CurvesConfig {
     pub events_per_s: f64,
     /// As in [`CurvesSettings`].
     pub cell_events_per_s: f64,
-    /// Memory of one tenant's curves.
+    /// Memory of one bank of a tenant's curves, bytes.
     pub max_bytes: u64,
-    /// Memory of the curves of all tenants together.
+    /// Memory of the curves of all tenants together, bytes.
     pub node_bytes: u64,
-    /// Ids of the tasks that the objective of the tenant names; `None` when it names none.
+    /// Ids of the tasks that the objective of the tenant names; `None` if it names none.
     pub tasks: Option<Vec<u32>>,
 }
 
 impl Default for CurvesConfig {
-    /// Those of the default settings for a node of 1 GiB.
+    /// The default settings on a node of 1 GiB.
     fn default() -> Self {
         CurvesSettings::default().config(1 << 30)
     }
 }
 
 impl CurvesConfig {
-    /// The policies and variants to simulate, in the order of the registry: those that treat tasks
-    /// apart where tasks are named, and with these.
+    /// The policies and variants to simulate, in the order of the registry. Policies that treat
+    /// tasks apart are among them only if tasks are named, and get those tasks.
     #[must_use]
     pub fn simulated(&self) -> Vec<Candidate> {
         let wanted = |one: &Candidate| {
@@ -176,10 +179,10 @@ impl CurvesConfig {
         all.filter(wanted).map(|one| self.with_tasks(one)).collect()
     }
 
-    /// What a name on the wire stands for, with the tasks of the tenant.
+    /// The policy or variant of a name on the wire, with the tasks of the tenant.
     ///
     /// # Errors
-    /// When no policy or variant has this name.
+    /// Returns an error if no policy or variant has this name.
     pub(super) fn resolve(&self, name: &str) -> Result<Candidate> {
         Ok(self.with_tasks(resolve(self.model_of(name))?))
     }
@@ -192,7 +195,7 @@ impl CurvesConfig {
         candidate
     }
 
-    /// The policies whose counterfactuals are told: those simulated, the default first.
+    /// The policies whose counterfactuals are reported: those simulated, the default first.
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
         let mut candidates = self.simulated();
@@ -213,8 +216,8 @@ impl CurvesConfig {
         if policy == wire::DEFAULT_POLICY { &self.default_model } else { policy }
     }
 
-    /// The same for a tenant that may have `share` bytes in all: the bank and the sample of pages that
-    /// is behind it become smaller, down to what a bank is worth having with.
+    /// The configuration for a tenant that may have `share` bytes in all. The bank and the sample
+    /// of pages behind it become smaller, down to the least size at which a bank is useful.
     #[must_use]
     pub fn with_share(&self, share: u64) -> Self {
         let most = self.max_bytes.max(1);
@@ -223,7 +226,7 @@ impl CurvesConfig {
         Self { max_bytes, sample_pages: pages.min(self.sample_pages), ..self.clone() }
     }
 
-    /// Caches that know nothing, whose large and small sample have these rates.
+    /// A bank of empty caches, with these rates of the large and the small sample.
     pub(super) fn bank(&self, rate: f64, small_rate: f64) -> Result<OnlineBank> {
         let largest = self.sizes_pages.last().copied().unwrap_or(1);
         let half_life = match self.half_life {
@@ -241,7 +244,7 @@ impl CurvesConfig {
         Ok(OnlineBank::new(online, threshold(rate), threshold(small_rate))?)
     }
 
-    /// Simulated accesses that one sampled access makes.
+    /// Number of simulated accesses per sampled access.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.simulated().len() * self.sizes_pages.len().div_ceil(self.stride)

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many pages every policy is simulated on, and for which share of the time.
+//! The rate of the small sample, on which every policy is simulated, and the duty: the share of the
+//! time in which it is fed.
 
 use super::budget::Budget;
 use cachepilot_models::minisim::OnlineBank;
 use std::time::Duration;
 
-/// Pages of the working set that the caches should see at least.
+/// Pages of the working set that the miniature caches should see at least.
 const FLOOR_PAGES: f64 = 128.0;
-/// The floor moves when there are fewer than this share of them, or more than this multiple.
+/// The floor moves when the caches see less than this share of those pages, or more than this
+/// multiple.
 const TOO_FEW: f64 = 0.7;
 const TOO_MANY: f64 = 3.0;
 
-/// A budget of simulated accesses, spent on as many pages as it suffices for all the time; on the
-/// floor, if that is more, for as large a share of the time as it suffices for.
+/// A budget of simulated accesses. It is spent on as many pages as can be simulated all the time.
+/// If that is fewer than the floor, it is spent on the floor, for a share of the time.
 #[derive(Debug, Clone)]
 pub(super) struct SmallRate {
     budget: Budget,
@@ -25,18 +27,19 @@ impl SmallRate {
         Self { budget: Budget::new(events_per_s, rate), floor: 0.0, offered_before: 0 }
     }
 
-    /// Share of pages wanted, at most `large`: that of the sample in front.
+    /// The wanted share of pages, at most `large`, the rate of the large sample from which the
+    /// small one is taken.
     pub(super) fn wanted(&self, large: f64) -> f64 {
         self.budget.rate().max(self.floor).min(large)
     }
 
-    /// Share of the time that a bank can be fed for.
+    /// The share of the time in which a bank can be fed.
     pub(super) fn duty(&self, bank: &OnlineBank) -> f64 {
         (self.budget.rate() / bank.small_rate()).min(1.0)
     }
 
-    /// Lets an interval pass in which `bank`, the newest, was offered samples of so many accesses.
-    /// The rate stays below `ceiling`, for which there is memory.
+    /// Advances by an interval in which `bank`, the newest, was offered samples of `accesses`. The
+    /// rate stays below `ceiling`, for which there is memory.
     pub(super) fn update(
         &mut self,
         elapsed: Duration,
@@ -46,7 +49,8 @@ impl SmallRate {
     ) {
         let offered = bank.offered().saturating_sub(self.offered_before);
         let rate = bank.small_rate();
-        // The controller may be ahead of the bank; it counts what it would have had.
+        // The budget's rate may be higher than that of the bank, which follows later. The budget
+        // counts what it would have simulated.
         if self.budget.rate() <= rate * 1.01 {
             let fed = offered as f64 * self.duty(bank);
             self.budget.update(elapsed, fed as u64, accesses, ceiling);
@@ -65,12 +69,12 @@ impl SmallRate {
         }
     }
 
-    /// Another bank is the newest, or the present one was fed until now.
+    /// Begins counting for another bank, or again for the present one.
     pub(super) fn start(&mut self, bank: &OnlineBank) {
         self.offered_before = bank.offered();
     }
 
-    /// No more than `rate`: there is no memory.
+    /// Lowers the rate to at most `rate`, as there is no memory for more.
     pub(super) fn limit(&mut self, rate: f64) {
         self.budget.limit(rate);
         self.floor = self.floor.min(rate);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The curves of one tenant: samples, their rates, and what is told of them.
+//! The curves of one tenant. A bank (`OnlineBank`) is a set of miniature caches, one per policy and
+//! size. It is fed with a large sample, from which the curve of LRU follows, and a small one, on
+//! which every policy is simulated. A successor is a second bank that warms up and then replaces
+//! the first. In code, a regime is called `phase`.
 
 mod pages;
 mod tasks;
@@ -20,70 +23,72 @@ use cachepilot_models::minisim::OnlineBank;
 use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
-/// A successor takes over after so many half-lives at the latest: of a new phase, and of the same.
+/// The greatest age of a successor, in half-lives: for a new regime, and for the same one.
 const PHASE_PATIENCE: u64 = 4;
 const PATIENCE: u64 = 8;
-/// One for the same phase has before seen this share of the pages that its predecessor knows.
+/// A successor for the same regime takes over once it has seen this share of the pages that its
+/// predecessor knows.
 const PAGES_SEEN: f64 = 0.8;
-/// One starts again after so many half-lives: a policy that was swapped in now would not have the
-/// state that one has that was there ever since.
+/// A bank is replaced after this many half-lives. The caches of an old bank have a state that a
+/// policy swapped in now would not have.
 const REFRESH: u64 = 64;
-/// A successor that learns starts again when so many times the pages it has can be sampled.
+/// A successor that is still learning starts again when this multiple of its pages can be sampled.
 const OVERTAKEN: f64 = 4.0;
-/// Phases that are followed last so many times as long as it takes to see their working set.
+/// A regime is followed if it lasts this multiple of the time to see its working set.
 const SHORTEST_PHASE: u64 = 3;
-/// Of the room for pages and bytes, so much may be in use after the rate was raised.
+/// The share of the room for pages and bytes that may be used after the rate was raised.
 const ROOM_SHARE: f64 = 0.9;
-/// What the large sample takes changes: caches get this share of what is left.
+/// The share of the memory beside the large sample, which varies, that miniature caches get.
 const PAGES_SHARE: f64 = 0.75;
 const LEAST_ROOM_BYTES: f64 = 65_536.0;
 /// The largest miniature cache is not made smaller than this to save memory.
 const FEWEST_PAGES: f64 = 16.0;
 
-/// The curves of one tenant. It is fed ([`Self::feed`] or [`Self::feed_sampled`]), told of the
-/// time ([`Self::advance`]) and asked ([`Self::curves`], [`Self::judge`]).
+/// The curves of one tenant. It is fed with accesses ([`Self::feed`] or [`Self::feed_sampled`]),
+/// advanced in time ([`Self::advance`]), and queried ([`Self::curves`], [`Self::judge`]).
 ///
-/// A rate can be lowered at any time. Raised, pages new to the sample are unknown and would pass
-/// for cold ones: another bank starts beside the old one, which goes on with the pages that it
-/// knows, and takes over when it has seen the working set. Nothing is biased and there is no gap;
-/// meanwhile it costs up to twice as much. Another bank starts likewise when reuse distances
-/// change: caches that hold what the last phase left tell what policies would give that had been
-/// there before, the new bank's what one gives that is swapped in now.
+/// A sampling rate can be lowered at any time. After a raise, pages new to the sample would wrongly
+/// count as cold ones. A second bank therefore starts beside the first, which goes on with the
+/// pages that it knows, and takes over when it has seen the working set. This avoids bias and gaps,
+/// and costs up to twice the memory in the meantime. A second bank also starts when reuse distances
+/// change: the caches of the old bank contain pages of the last regime and predict policies that
+/// have been in force since then, whereas the caches of the new bank predict a policy that is
+/// swapped in now.
 pub struct TenantCurves {
     config: CurvesConfig,
     bank: OnlineBank,
     successor: Option<OnlineBank>,
-    /// Whether the successor is for a new phase.
+    /// Whether the successor is for a new regime.
     new_phase: bool,
-    /// How often a new phase began.
+    /// Number of regimes that began.
     phase: u64,
     budget: Budget,
     small: SmallRate,
-    /// What the kernel lets through.
+    /// The threshold that the kernel uses.
     kernel_threshold: u64,
-    /// Whether the sampler is in here.
+    /// Whether this value samples the accesses itself, as [`Self::feed`] does.
     self_sampled: bool,
-    /// Events since the last [`Self::advance`], and since the last [`Self::judge`].
+    /// Events since the last [`Self::advance`]; for `judged_events`, the last [`Self::judge`].
     events: u64,
     accesses: u64,
     judged_events: u64,
     published: Published,
     trust: Trust,
-    /// Since the phase began.
+    /// The measurements since the regime began.
     early: Early,
     counterfactuals: TenantCounterfactuals,
 }
 
 impl TenantCurves {
-    /// Curves of a tenant that nothing is known of.
+    /// Curves of a new tenant.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// Returns an error if the configuration is invalid.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
         Self::begin(config, Budget::first(config.events_per_s), Generations::default())
     }
 
-    /// Those of what was told last.
+    /// The generations of what was reported last.
     #[must_use]
     pub fn generations(&self) -> Generations {
         Generations {
@@ -93,8 +98,8 @@ impl TenantCurves {
         }
     }
 
-    /// Curves of a tenant whose events are within `budget`; it may have had curves before, whose
-    /// generations go on.
+    /// Curves of a tenant whose events are within `budget`. If it had curves before, their
+    /// generations, `after`, continue.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -127,10 +132,10 @@ impl TenantCurves {
         })
     }
 
-    /// Feeds accesses, all of them: keys below the sampler's threshold stand for the rest.
+    /// Feeds all accesses. Keys below the sampler's threshold represent the rest.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn feed(&mut self, requests: Requests<'_>) -> Result<()> {
         self.self_sampled = true;
         let below = self.kernel_threshold;
@@ -145,11 +150,11 @@ impl TenantCurves {
         self.feed_sampled(sampled, requests.keys.len() as u64)
     }
 
-    /// Feeds what the kernel's sampler let through of the next `accesses_seen`: their number is
-    /// what the sample is corrected by. Keys above the threshold are left out.
+    /// Feeds the accesses that the kernel's sampler selected of the next `accesses_seen`. The
+    /// sample is corrected by that number. Keys above the threshold are left out.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn feed_sampled(&mut self, requests: Requests<'_>, accesses_seen: u64) -> Result<()> {
         self.events += requests.keys.len() as u64;
         self.accesses += accesses_seen;
@@ -168,15 +173,15 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Starts another bank for a new phase. While it has not seen the working set nothing that
-    /// changes is new.
+    /// Starts a successor when a new regime begins. Until that successor has seen its working set,
+    /// further changes are not taken for another regime.
     fn follow_phase(&mut self) -> Result<()> {
         let bank_changed = self.bank.take_change();
         let changed = match &mut self.successor {
             Some(successor) if self.new_phase => successor.take_change(),
             _ => bank_changed,
         };
-        // A phase that ends before it could be told is no phase to follow.
+        // A regime that ended before it could be reported is not followed.
         let long = self.bank.accesses() >= SHORTEST_PHASE * self.bank.learnt_at();
         if changed && long {
             self.replace_successor()?;
@@ -189,7 +194,7 @@ impl TenantCurves {
     }
 
     fn replace_successor(&mut self) -> Result<()> {
-        // Three banks at a time would be the most memory that a tenant takes.
+        // A third bank at the same time would raise the most memory that a tenant takes.
         self.successor = None;
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
         let mut successor = self.config.bank(rate, self.small.wanted(rate))?;
@@ -211,25 +216,25 @@ impl TenantCurves {
         self.budget.allowed_per_s()
     }
 
-    /// Lowers [`Self::threshold`] for events that are too many for the `elapsed` in which they came,
-    /// and returns it. Those of them that are not below it are not to be fed.
+    /// Lowers [`Self::threshold`] if `events` are too many for the `elapsed` time in which they
+    /// arrived, and returns it. Events that are not below it must not be fed.
     pub fn lower_for(&mut self, events: u64, elapsed: Duration) -> u64 {
         self.budget.lower_for(elapsed, events);
         self.threshold()
     }
 
-    /// What the kernel uses from now on. Lower than before: pages above it left the sample.
-    /// Higher: a bank that knows nothing begins, see [`TenantCurves`].
+    /// Sets the threshold that the kernel uses from now on. If it is lower than before, pages above
+    /// it leave the sample. If it is higher, an empty bank begins, see [`TenantCurves`].
     ///
     /// # Errors
-    /// What the simulation says; a threshold of 0.
+    /// Returns the error of the simulation, which refuses a threshold of 0.
     pub fn set_kernel_threshold(&mut self, threshold: u64) -> Result<()> {
         self.kernel_threshold = threshold;
         self.counterfactuals.set_threshold(threshold)?;
         self.bank.lower(threshold)?;
         let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
         match &mut self.successor {
-            // It knows little yet, and would have to know its working set before the next begins.
+            // It would have to learn its working set before the next one begins.
             Some(_) if overtaken => self.replace_successor()?,
             Some(successor) => successor.lower(threshold)?,
             None => self.start_successor()?,
@@ -237,11 +242,11 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Lets `elapsed` pass: keeps rates within budgets and memory within its bound. The caller then
-    /// gives [`Self::threshold`] to the kernel and tells [`Self::set_kernel_threshold`].
+    /// Advances by `elapsed`: keeps rates within budgets and memory within its bound. The caller
+    /// then passes [`Self::threshold`] to the kernel and calls [`Self::set_kernel_threshold`].
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn advance(&mut self, elapsed: Duration) -> Result<()> {
         self.flush()?;
         self.early.pass(elapsed);
@@ -266,8 +271,8 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
-    /// few hundred accesses per second the first rate is raised before anything was learnt.
+    /// Whether a successor for the same regime samples far fewer pages than the kernel does now. At
+    /// a few hundred accesses per second, the first rate is raised before anything is learnt.
     fn is_overtaken(&self, successor: &OnlineBank) -> bool {
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
         !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
@@ -278,7 +283,7 @@ impl TenantCurves {
         Ok(self.successor.iter_mut().try_for_each(OnlineBank::flush)?)
     }
 
-    /// Lowers what the budgets want lower.
+    /// Lowers the rates of the banks to those of the budgets.
     fn follow_budgets(&mut self) -> Result<()> {
         let rate = self.budget.rate();
         let (full, small) = (threshold(rate), threshold(self.small.wanted(rate)));
@@ -290,8 +295,8 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Another bank when the kernel samples more than the present one, the budget of the small
-    /// sample allows more, or the present one is old.
+    /// Starts a successor if the kernel samples more than the present bank, if the budget of the
+    /// small sample allows more, or if the present bank is old.
     fn start_successor(&mut self) -> Result<()> {
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
         let higher = rate > self.bank.rate() * 1.01
@@ -303,11 +308,11 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// The successor takes over when it has seen as much as its predecessor would remember.
+    /// Lets the successor take over when it has seen as much as its predecessor would remember.
     fn promote(&mut self) {
         let Some(successor) = &mut self.successor else { return };
         let (age, half_life) = (successor.accesses(), successor.half_life());
-        // One that never saw its working set, as in a scan, knows pages that are gone for good.
+        // A bank that never saw its working set, as in a scan, knows pages that are gone for good.
         let known = if self.bank.learnt() { self.bank.working_set_pages() } else { 0.0 };
         let (need, pages, patience) = match self.new_phase {
             true => (TrustLimits::default().min_samples as f64, 0.0, PHASE_PATIENCE),
@@ -324,9 +329,10 @@ impl TenantCurves {
         }
     }
 
-    /// Memory above the bound: starts again at a lower rate, down to where the largest cache has few
-    /// pages and what is left does not depend on the rate; a cache that shrinks keeps its memory.
-    /// What was published stays until there is better.
+    /// Reduces memory that exceeds the bound: starts a new bank at a lower rate, since a cache that
+    /// shrinks keeps its memory. The rate does not fall below the one at which the largest cache
+    /// has [`FEWEST_PAGES`]; the rest of the memory does not depend on it. The published curves
+    /// stay until there are better ones.
     fn give_back(&mut self) -> Result<()> {
         (self.successor, self.new_phase) = (None, false);
         let largest = self.config.sizes_pages.last().copied().unwrap_or(1) as f64;
@@ -340,8 +346,7 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Share of the room for pages of caches that a bank fills; the rest of its memory does not
-    /// follow their rate.
+    /// The share of the room for miniature caches that `bank` fills, besides its other memory.
     fn full_share(&self, bank: &OnlineBank) -> f64 {
         let pages = bank.page_bytes() as f64;
         let room = self.config.max_bytes as f64 * ROOM_SHARE - (bank.bytes() as f64 - pages);
@@ -361,26 +366,27 @@ impl TenantCurves {
         self.successor.as_ref().map_or(self.bank.rate(), |s| s.rate().max(self.bank.rate()))
     }
 
-    /// From now on it may have what `config` says, which differs in memory alone. What is more leaves
-    /// with the next accesses and the next [`Self::advance`].
+    /// Sets the bounds of memory to those of `config`, which differs in nothing else. The excess is
+    /// dropped with the next accesses and the next [`Self::advance`].
     pub fn set_memory(&mut self, config: &CurvesConfig) {
         (self.config.max_bytes, self.config.sample_pages) = (config.max_bytes, config.sample_pages);
         self.counterfactuals.set_sample_pages(config.sample_pages);
     }
 
-    /// Accesses after which one counts half now.
+    /// Number of accesses after which the weight of an access has halved.
     pub fn half_life(&mut self) -> u64 {
         self.bank.half_life()
     }
 
-    /// Share of pages in the sample of all policies; [`crate::wire::Curves`] gives that of LRU.
+    /// Share of pages in the small sample; [`crate::wire::Curves`] reports that of the large one.
     #[must_use]
     pub fn small_rate(&self) -> f64 {
         self.bank.small_rate()
     }
 
-    /// Memory, bytes: at most `max_bytes` of the configuration after each [`Self::advance`], or what
-    /// caches take that are nearly empty; twice that while a successor warms up.
+    /// Memory in bytes. After each [`Self::advance`], it is at most `max_bytes` of the
+    /// configuration or the size of nearly empty caches, whichever is more; and twice that while a
+    /// successor warms up.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let successor = self.successor.as_ref().map_or(0, OnlineBank::bytes);

@@ -4,21 +4,22 @@
 /// Half-width of a 95% interval in standard errors.
 const Z_95: f64 = 1.96;
 
-/// When curves are believed.
+/// The limits within which curves have confidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrustLimits {
-    /// Miss ratio that a prediction may be off beyond its error bar: what the simulation leaves out.
+    /// Error in miss ratio that a prediction may have beyond its error bar, for effects that the
+    /// simulation leaves out.
     pub tolerance: f64,
-    /// Windows in a row that must disagree before trust is lost. A window is one interval, a curve
-    /// the mean over a half-life: after a change of phase they disagree for as long.
+    /// Consecutive windows that must disagree before trust is lost. A window is one interval, and a
+    /// curve is the mean over a half-life, so they disagree for that long after a change of regime.
     pub windows_to_lose: u32,
-    /// Windows in a row that must agree before trust is back.
+    /// Consecutive windows that must agree before trust returns.
     pub windows_to_gain: u32,
-    /// Sampled accesses that curves must rest on.
+    /// The least number of sampled accesses behind curves.
     pub min_samples: u64,
-    /// Share of the events that may have been dropped.
+    /// The greatest share of events that may be dropped.
     pub dropped_share: f64,
-    /// Accesses that a window must have to say anything.
+    /// The least number of accesses in a window that is compared.
     pub min_accesses: u64,
 }
 
@@ -35,23 +36,23 @@ impl Default for TrustLimits {
     }
 }
 
-/// One window of a tenant beside what its curves say of it.
+/// The counts of a tenant in one window, and the prediction of its curves.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Window {
-    /// All accesses that the kernel counted, and those that missed.
+    /// All accesses that the kernel counted.
     pub accesses: u64,
-    /// See `accesses`.
+    /// Accesses that missed.
     pub misses: u64,
-    /// Miss ratio at the present policy and size and its error bar; `None` when the size is
-    /// outside the grid or the policy is not simulated.
+    /// Predicted miss ratio at the present policy and size, and its error bar; `None` if the size
+    /// is outside the grid or the policy is not simulated.
     pub predicted: Option<(f64, f64)>,
     /// Sampled accesses behind the curves.
     pub samples: u64,
-    /// Whether the working set was seen, or as many pages as the cache holds.
+    /// Whether the working set was seen, or as many pages as fit into the cache.
     pub turned_over: bool,
-    /// Sampled events of the window that arrived, and that were dropped.
+    /// Sampled events of the window that arrived.
     pub events: u64,
-    /// See `events`.
+    /// Sampled events of the window that were dropped.
     pub dropped: u64,
 }
 
@@ -59,14 +60,14 @@ pub struct Window {
 #[derive(Debug, Clone)]
 pub struct Trust {
     limits: TrustLimits,
-    /// Windows in a row that spoke against the present state.
+    /// Consecutive windows that contradict the present state.
     contrary: u32,
     mismatch: Option<String>,
     distrust: String,
 }
 
 impl Trust {
-    /// No trust before anything was seen.
+    /// A new value, without trust, as nothing was sampled.
     #[must_use]
     pub fn new(limits: TrustLimits) -> Self {
         let distrust = "warming up: nothing was sampled yet".into();
@@ -79,14 +80,15 @@ impl Trust {
         self.distrust.is_empty()
     }
 
-    /// Why not, one line; empty when they may.
+    /// The reason why not, one line; empty if they may.
     #[must_use]
     pub fn distrust(&self) -> &str {
         &self.distrust
     }
 
-    /// Takes the next window into account. What is missing counts at once; disagreement with what
-    /// was measured only when it lasts, and it must be gone as long.
+    /// Takes the next window into account. Missing data removes trust at once. Disagreement with
+    /// the measurement removes it only after several windows, and trust returns only after several
+    /// windows of agreement.
     pub fn update(&mut self, window: &Window) {
         if let Some(missing) = self.missing(window) {
             self.distrust = missing;

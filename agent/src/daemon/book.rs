@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state in memory and on disk, and when the lease ends.
+//! The agent's state in memory and on disk, and the end of the lease.
 
 use super::clock::Clock;
 use super::state::{Lease, State, Store};
@@ -11,26 +11,27 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// A disk that takes longer makes plans refused rather than the agent deaf.
+/// The longest wait for a write of the state. If the disk takes longer, plans are refused, so that
+/// the agent stays responsive.
 const STORE_TIME: Duration = Duration::from_secs(5);
-/// After a release that did not work for every tenant.
+/// Time until a release is tried again after it failed for some tenants.
 const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
-/// Keeps the state.
+/// Maintains the state.
 pub struct Book {
     store: Arc<Mutex<Store>>,
     state: State,
     clock: Arc<dyn Clock>,
     lease_until: Option<Instant>,
     metrics: Arc<AgentMetrics>,
-    /// What could not be written yet.
+    /// The state in memory has changes that are not on disk.
     dirty: bool,
 }
 
 impl Book {
-    /// Takes what was opened and counts a new incarnation; what was changed in another `boot` is
-    /// forgotten, see `Identity.boot`. A disk that takes nothing is no reason not to begin: what is
-    /// held is watched and given back when it is due, and plans are refused.
+    /// Takes the opened store and counts a new incarnation. Changes on trial of another `boot` are
+    /// forgotten, see `Identity.boot`. If the disk takes no writes, the agent starts anyway: it
+    /// observes tenants and restores them when that is due, but refuses plans.
     pub fn open(
         (store, mut state): (Store, State),
         boot: &str,
@@ -57,7 +58,7 @@ impl Book {
         book
     }
 
-    /// What holds.
+    /// The present state.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -67,17 +68,18 @@ impl Book {
         self.clock.wall().as_millis() as u64
     }
 
-    /// When the lease ends; `None` without one.
+    /// When the lease ends; `None` without a lease.
     pub fn lease_until(&self) -> Option<Instant> {
         self.lease_until
     }
 
-    /// Checks that `plan` is newer than any before it, and stores its epoch, its lease and the ways
-    /// back of its changes: from then on it may be applied, and never again. `node_ms` is the time
-    /// of the node. The answers to actions that the node has nothing to do with, in their places.
+    /// Checks that `plan` is newer than any before it, and stores its epoch, its lease and the
+    /// rollbacks of its changes. From then on the plan may be applied, and never again. `node_ms`
+    /// is the time of the node. Returns, for each action, the result if the node has nothing to do
+    /// for it.
     ///
     /// # Errors
-    /// Why the plan is refused.
+    /// Returns the reason why the plan is refused.
     pub async fn admit(
         &mut self,
         plan: &wire::Plan,
@@ -99,8 +101,8 @@ impl Book {
         Ok(answers)
     }
 
-    /// Changes what is kept of changes on trial. It holds at once, and is on disk with the next
-    /// [`Book::keep`] or plan.
+    /// Changes the record of changes on trial. The change takes effect at once, and is on disk
+    /// after the next [`Book::keep`] or plan.
     pub fn change<T>(&mut self, with: impl FnOnce(&mut Unconfirmed) -> T) -> T {
         let before = self.state.unconfirmed.clone();
         let done = with(&mut self.state.unconfirmed);
@@ -109,34 +111,36 @@ impl Book {
         done
     }
 
-    /// Makes safe on disk what [`Book::change`] did.
+    /// Writes the changes made by [`Book::change`] to disk.
     pub async fn keep(&mut self) {
         if !self.dirty {
             return;
         }
         if let Err(reason) = self.write(self.state.clone()).await {
-            // What is on disk is older: an agent that starts from it undoes once more.
+            // The state on disk is older: an agent that starts from it undoes those changes once
+            // more.
             tracing::error!("changes on trial are not on disk: {reason}");
         }
     }
 
-    /// All is as it was without the agent: no lease is left to keep.
+    /// Records that every tenant was released: there is no lease any more, and nothing on trial.
     ///
     /// # Errors
-    /// Why that is not on disk; then the next start releases again, which changes nothing.
+    /// Returns the reason why the state could not be written. The next start then releases again,
+    /// which changes nothing.
     pub async fn released(&mut self) -> std::result::Result<(), String> {
         let state = self.state.clone().released();
         self.hold(state.clone());
         self.write(state).await
     }
 
-    /// The lease ended, but not all could be released yet.
+    /// Schedules another release, as the lease ended but some tenants could not be released yet.
     pub fn release_later(&mut self) {
         self.lease_until = Some(Instant::now() + RELEASE_AGAIN);
     }
 
     async fn write(&mut self, state: State) -> std::result::Result<(), String> {
-        // A write that was given up may still be on its way; the next must not pass it.
+        // A write that was given up may still be under way, and the next one must not overtake it.
         let Ok(store) = Arc::clone(&self.store).try_lock_owned() else {
             return Err("the last write of the state has not ended yet".into());
         };
@@ -152,7 +156,7 @@ impl Book {
         self.metrics.store_seconds.observe(began.elapsed().as_secs_f64());
         self.dirty = false;
         if state.lease == self.state.lease && state.last_epoch == self.state.last_epoch {
-            // The lease goes on where it was, a release that is to be tried again too.
+            // The lease continues as before, and so does a release that is to be tried again.
             self.state = state;
         } else {
             self.hold(state);

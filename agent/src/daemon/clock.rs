@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wall time, which only leases need: they hold across restarts. All else is measured by a clock
-//! that cannot be set.
+//! Wall time, which only leases need, as they last across restarts. Everything else is measured by
+//! a clock that cannot be set.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// A source of wall time.
 pub trait Clock: Send + Sync {
-    /// Since 1970.
+    /// Time since 1970.
     fn wall(&self) -> Duration;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The agent itself: looks at its node once per interval, sends what it sees, and does what plans
-//! say. Without a controller it goes on looking, and the last plan stays as it is.
+//! The agent itself. Once per interval it observes its node and sends a snapshot, and it carries
+//! out the controller's plans. Without a controller it goes on observing, and the last plan stays
+//! in force.
 
 mod book;
 pub mod clock;
@@ -31,35 +32,36 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use watchdog::Watchdog;
 
-/// Until the controller says how often it wants to know.
+/// The interval until the controller sets one.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
-/// What is left of the session and the node at the end is waited for so long.
+/// The longest wait for the session and the node at the end.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// How a node is opened.
+/// A function that opens a node.
 pub type OpenNode = Box<dyn FnOnce() -> Result<Box<dyn Node>> + Send>;
 
-/// What an agent is made of besides its configuration.
+/// The parts of an agent besides its configuration.
 pub struct Parts<D> {
-    /// Opens what it watches. It may change the node already, and so is called by the one agent
-    /// that holds the state.
+    /// Opens the node. This may change the node already, so only the agent that holds the lock of
+    /// the state calls it.
     pub node: OpenNode,
-    /// How it reaches its controller.
+    /// Connects to the controller.
     pub dial: D,
     /// Wall time, for leases.
     pub clock: Arc<dyn Clock>,
-    /// Numbers of 0 to 1, for pauses.
+    /// Random numbers from 0 to 1, for pauses.
     pub random: Box<dyn FnMut() -> f64 + Send>,
-    /// True when it is to end.
+    /// True when the agent is to end.
     pub stop: watch::Receiver<bool>,
-    /// What it counts and saw last.
+    /// The agent's counts and its last observation.
     pub shared: Arc<Shared>,
 }
 
 /// Runs an agent until it is stopped. Policies and limits stay as they are.
 ///
 /// # Errors
-/// What makes going on useless: a state that cannot be read, a node that ended or hangs.
+/// Returns an error if going on would be useless: the state cannot be read, or the node ended or
+/// hangs.
 pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
     let metrics = Arc::clone(&parts.shared.metrics);
     let opened = Store::open(&config.state_dir)?;
@@ -125,7 +127,7 @@ fn hello(config: &Config, node: &dyn Node, book: &Book) -> wire::Hello {
     }
 }
 
-/// The loop.
+/// The agent's main loop.
 struct Daemon {
     times: Times,
     pace: Pace,
@@ -135,21 +137,22 @@ struct Daemon {
     stop: watch::Receiver<bool>,
     shared: Arc<Shared>,
     interval: Duration,
-    /// In lockstep only while there is something to look at: virtual time stands still without
-    /// a plan.
+    /// When the node is observed next. In lockstep, this is `None` while there is nothing to
+    /// observe: virtual time stands still without a plan.
     next_look: Option<Instant>,
-    /// A look that goes on after its time-out, unless the node was changed since it began.
+    /// An observation that goes on after its time-out, unless the node was changed since it began.
     late_look: Option<Answer<Result<Observation>>>,
     up: Option<mpsc::Sender<Up>>,
-    /// Of the last snapshot of this session.
+    /// Number of the last snapshot of this session.
     sequence: u64,
-    /// Tasks that the node was told of.
+    /// The named tasks that the node knows.
     named: Vec<wire::NamedTasks>,
     watchdog: Watchdog,
 }
 
 impl Daemon {
-    /// Before the first session: an overdue release, a first look, and overdue rollbacks.
+    /// Work before the first session: an overdue release, a first observation, and overdue
+    /// rollbacks.
     async fn prepare(&mut self) -> Result<()> {
         if self.book.lease_until().is_some_and(|until| until <= Instant::now()) {
             self.on_lease_end().await;
@@ -181,11 +184,12 @@ impl Daemon {
             };
             let alive = turn.and_then(|()| self.check_alive());
             if let Err(error) = alive {
-                // When the thread has ended, its reason says more than that it has.
+                // If the thread has ended, its own reason says more than this error.
                 break Err(end.try_recv().unwrap_or(error));
             }
         };
-        // The session ends when nobody listens, the thread when nobody has work for it.
+        // The session ends when nobody receives its events, and the thread when its handle is
+        // dropped.
         drop((events, self));
         if result.is_ok() {
             let _ = timeout(ENDING, end).await;
@@ -215,7 +219,7 @@ impl Daemon {
         }
     }
 
-    /// Virtual time goes on by one interval.
+    /// Advances virtual time by one interval.
     async fn step(&mut self) -> Result<()> {
         let interval = self.interval;
         let ticked = self.node.call("a tick", self.times.stuck, move |node| node.tick(interval));
@@ -230,8 +234,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Looks at the node, or goes on waiting for a look that was not over in time: on a host that is
-    /// slow, what comes late is better than nothing ever.
+    /// Observes the node, or waits again for an observation that was not finished in time: on a
+    /// slow host, a late observation is better than none.
     async fn look(&mut self) -> std::result::Result<Result<Observation>, NoAnswer> {
         let (time, began) = (self.times.apply, std::time::Instant::now());
         let mut look = match self.late_look.take() {
@@ -245,12 +249,13 @@ impl Daemon {
         seen
     }
 
-    /// Looks at the node and sends what is seen, if it is time.
+    /// Observes the node and sends a snapshot if it is time.
     async fn look_when_due(&mut self) -> Result<()> {
         let began = Instant::now();
         let Some(due) = self.next_look.filter(|due| *due <= began) else { return Ok(()) };
         let seen = self.look().await;
-        // From when it was due, unless that is long past: no drift, and no rush after a delay.
+        // The next time counts from when this observation was due, which avoids drift; after a long
+        // delay it counts from now, which avoids a burst.
         let (next, now) = (due + self.interval, Instant::now());
         self.next_look = Some(if next > now { next } else { now + self.interval });
         let seen = match seen {
@@ -283,7 +288,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// A call that never returns cannot be undone from here, but by a new start.
+    /// Returns an error if the node hangs. A call that never returns cannot be ended from here,
+    /// only by a restart.
     fn check_alive(&mut self) -> Result<()> {
         if self.node.busy_for() < self.times.stuck {
             self.watchdog.alive();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread that owns the node. Calls of a node block, some in the kernel for long; here they are
-//! waited for with a deadline, and a call that hangs holds up the node but not the agent.
+//! The thread that owns the node. Calls of a node block, some of them for long in the kernel. They
+//! are awaited here with a deadline, so that a call that hangs blocks the node but not the agent.
 
 use crate::error::Error;
 use crate::node::{Node, Pace};
@@ -18,25 +18,26 @@ type Doing = Arc<Mutex<Option<(String, Instant)>>>;
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// It was not begun.
+    /// The call was not begun.
     #[error("the node is still busy: {0}")]
     Busy(String),
-    /// It was begun and goes on.
+    /// The call was begun and goes on.
     #[error("no answer for {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// There is no thread any more.
+    /// The thread has ended.
     #[error("the node's thread has ended")]
     Ended,
 }
 
-/// What a call that was begun will come to.
+/// The future result of a call that was begun.
 pub struct Answer<T>(oneshot::Receiver<T>);
 
 impl<T> Answer<T> {
-    /// Waits until `time` is over since `began`; after that it can be waited for again.
+    /// Waits for the result until `time` has passed since `began`. After a time-out it can be
+    /// awaited again.
     ///
     /// # Errors
-    /// [`NoAnswer`].
+    /// Returns [`NoAnswer`].
     pub async fn within(&mut self, began: Instant, time: Duration) -> Result<T, NoAnswer> {
         match timeout(time.saturating_sub(began.elapsed()), &mut self.0).await {
             Ok(Ok(result)) => Ok(result),
@@ -46,20 +47,20 @@ impl<T> Answer<T> {
     }
 }
 
-/// A handle on the thread. Its end lets the thread go when its last call returns.
+/// A handle on the thread. When it is dropped, the thread ends after its last call returns.
 pub struct NodeThread {
     jobs: SyncSender<Job>,
-    // One job at a time: what was given up must return before the next is handed over.
+    // One job at a time: a job that was given up must return before the next one is handed over.
     turn: Arc<Semaphore>,
     doing: Doing,
 }
 
 impl NodeThread {
-    /// Starts the thread; in real time it ticks by itself every `tick`. The receiver tells when
-    /// and why it ended.
+    /// Starts the thread. In real time, it ticks by itself every `tick`. The receiver yields the
+    /// reason when the thread ends with an error.
     ///
     /// # Errors
-    /// [`Error::Node`] when the system has no thread to give.
+    /// Returns [`Error::Node`] if the system cannot create a thread.
     pub fn start(
         node: Box<dyn Node>,
         tick: Duration,
@@ -70,7 +71,7 @@ impl NodeThread {
         let worker = Worker { node, queue, doing: Arc::clone(&doing) };
         let body = move || {
             if let Err(error) = worker.run(tick) {
-                // Nobody waits for it when the agent ends.
+                // Nobody receives it when the agent ends.
                 let _ = ended.send(error);
             }
         };
@@ -79,10 +80,10 @@ impl NodeThread {
         Ok((Self { jobs, turn: Arc::new(Semaphore::new(1)), doing }, end))
     }
 
-    /// Runs `work` on the node and waits for at most `time`, its turn included.
+    /// Runs `work` on the node and waits for at most `time`, with the wait for its turn.
     ///
     /// # Errors
-    /// [`NoAnswer`]; what was begun goes on, and its result is lost.
+    /// Returns [`NoAnswer`]. A call that was begun goes on, and its result is lost.
     pub async fn call<T: Send + 'static>(
         &self,
         what: &str,
@@ -94,10 +95,10 @@ impl NodeThread {
         answer.within(began, time).await
     }
 
-    /// Begins `work` on the node when it is its turn, which is waited for at most `time`.
+    /// Begins `work` on the node when it is its turn, for which this waits for at most `time`.
     ///
     /// # Errors
-    /// [`NoAnswer`]; nothing was begun.
+    /// Returns [`NoAnswer`] if nothing was begun.
     pub async fn begin<T: Send + 'static>(
         &self,
         what: &str,
@@ -109,20 +110,20 @@ impl NodeThread {
         let turn = turn.map_err(|_| NoAnswer::Ended)?;
         let (done, answer) = oneshot::channel();
         let job = self.job(what, turn, move |node| {
-            // Nobody waits for it after a time-out.
+            // Nobody receives the result after a time-out.
             let _ = done.send(work(node));
         });
         self.jobs.try_send(job).map_err(|_| NoAnswer::Ended)?;
         Ok(Answer(answer))
     }
 
-    /// How long the call that runs now has been running.
+    /// How long the present call has been running; zero if none is.
     pub fn busy_for(&self) -> Duration {
         let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
         doing.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
-    /// What runs now, in words.
+    /// A description of the present call.
     pub fn busy_with(&self) -> String {
         let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
         let words = |(what, since): &(String, Instant)| {
@@ -154,13 +155,13 @@ struct Worker {
 }
 
 impl Worker {
-    /// Runs until the handle is gone or a tick fails.
+    /// Runs until the handle is dropped or a tick fails.
     fn run(mut self, tick: Duration) -> Result<(), Error> {
         let real_time = self.node.pace() == Pace::RealTime;
         let mut ticked = Instant::now();
         loop {
             let pause = tick.saturating_sub(ticked.elapsed());
-            // Without time of its own the node has nothing to do but its jobs.
+            // Without time of its own, the node has nothing to do except its jobs.
             let pause = if real_time { pause } else { Duration::from_secs(3600) };
             match self.queue.recv_timeout(pause) {
                 Ok(job) => job(self.node.as_mut()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plans: refused as a whole, or done action by action with a result for each; and the release when
-//! a lease ends.
+//! Plans: each is refused as a whole, or carried out action by action with a result for each. Also
+//! the release when a lease ends.
 
 use super::Daemon;
 use super::node_thread::NoAnswer;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use wire::result::Outcome;
 
 impl Daemon {
-    /// Applies a plan and says what became of it.
+    /// Applies a plan and acknowledges it with the results.
     pub(super) async fn on_plan(&mut self, plan: wire::Plan) -> Result<()> {
         let ack = match self.book.admit(&plan, self.node_ms()).await {
             Ok(answers) => {
@@ -33,7 +33,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the node whose tasks are named, when that changed; a call that failed is made again with
+    /// Passes the named tasks to the node if they changed. A call that failed is made again with
     /// the next plan.
     async fn name_tasks(&mut self, plan: &wire::Plan) {
         if plan.named_tasks == self.named {
@@ -47,8 +47,9 @@ impl Daemon {
         }
     }
 
-    /// Every action, in order, but those that have an answer. One that hangs is given up; while it
-    /// hangs nothing else is tried, so that a plan takes no longer than its first hanging action.
+    /// Carries out the actions in order, except those that have a result already. An action that
+    /// hangs is given up; while it hangs, nothing else is tried, so that a plan takes no longer
+    /// than its first hanging action.
     async fn apply_all(
         &mut self,
         plan: &wire::Plan,
@@ -71,7 +72,7 @@ impl Daemon {
             self.tell(&result);
             results.push(result);
             self.check_alive()?;
-            // A long plan does not keep the controller from seeing the node, unless that hangs.
+            // During a long plan, the controller still gets snapshots, unless the node hangs.
             if !hung {
                 self.look_when_due().await?;
             }
@@ -79,7 +80,7 @@ impl Daemon {
         Ok(results)
     }
 
-    /// What was set to stay waits no more.
+    /// Ends the trial of changes whose settings are now to stay.
     async fn settle(&mut self, plan: &wire::Plan, results: &[wire::Result]) {
         if self.book.state().unconfirmed.is_empty() {
             return;
@@ -100,7 +101,7 @@ impl Daemon {
         let done = self.node.call(&what, self.times.apply, move |node| node.apply(&work)).await;
         self.shared.metrics.apply_seconds.observe(began.elapsed().as_secs_f64());
         if !matches!(done, Err(NoAnswer::Busy(_))) {
-            // What it saw is from before the action.
+            // An observation that was under way shows the state before the action.
             self.late_look = None;
         }
         done
@@ -122,17 +123,19 @@ impl Daemon {
 
     async fn acknowledge(&mut self, ack: wire::Ack) {
         let Some(up) = &self.up else { return };
-        // The session gives up on a controller that does not take anything, and drops the queue.
+        // If the controller takes nothing, the session gives up and drops the queue.
         let handed = timeout(self.times.send * 2, up.send(Up::Ack(ack))).await;
         if !matches!(handed, Ok(Ok(()))) {
             self.shared.metrics.acks_dropped.inc();
         }
     }
 
-    /// The lease ended without a newer plan: everything returns to what it was at first.
+    /// Handles a lease that ended without a newer plan: every tenant returns to its first policy
+    /// and limit.
     pub(super) async fn on_lease_end(&mut self) {
         tracing::warn!("the lease has ended; every tenant returns to the kernel's default");
-        // What is on trial returns further than its way back, which must not come after that.
+        // Tenants return to their first settings, and a rollback of a change on trial must not
+        // follow that.
         self.book.change(super::unconfirmed::Unconfirmed::clear);
         self.late_look = None;
         let released = self.node.call("the release", self.times.stuck, |node| node.release()).await;
@@ -144,7 +147,7 @@ impl Daemon {
             }
         };
         results.iter().for_each(|result| self.tell(result));
-        // What was started is known to be given back when it reads so.
+        // A release that has only started is complete when the files show the restored values.
         if results.iter().any(wire::Result::is_left) {
             return self.book.release_later();
         }

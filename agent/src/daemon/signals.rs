@@ -5,10 +5,10 @@ use crate::error::{Error, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// True after the first SIGTERM or SIGINT. To be called within a runtime.
+/// A receiver that turns true after the first SIGTERM or SIGINT. Must be called within a runtime.
 ///
 /// # Errors
-/// [`Error::Kernel`] when the system lets nobody listen.
+/// Returns [`Error::Kernel`] if the system does not allow listening for signals.
 pub fn on_signals() -> Result<watch::Receiver<bool>> {
     let listen = |kind| signal(kind).map_err(Error::kernel("signals"));
     let mut terminate = listen(SignalKind::terminate())?;
@@ -20,7 +20,7 @@ pub fn on_signals() -> Result<watch::Receiver<bool>> {
             _ = interrupt.recv() => {}
         }
         tracing::info!("ending; policies and limits stay as they are");
-        // Nobody listens when the agent has ended by itself.
+        // Nobody receives it when the agent has ended by itself.
         let _ = stop.send(true);
     });
     Ok(stopped)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent must know after it was killed: the last epoch, the lease, the last incarnation and
-//! the changes that are not confirmed.
+//! The state that an agent needs after it was killed: the last epoch, the lease, the last
+//! incarnation, and the changes that are not confirmed.
 //!
-//! A file is replaced as a whole, and safe on disk before what it says begins to hold: the new text
-//! goes to another file, which is synchronised, renamed over the old one, and then the folder is
-//! synchronised.
+//! The file is replaced as a whole, and the new state is on disk before it takes effect: the text
+//! is written to another file, which is synchronised and renamed over the old one, and then the
+//! folder is synchronised.
 
 use super::unconfirmed::Unconfirmed;
 use crate::damaged::copy_aside;
@@ -17,19 +17,20 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "agent.json";
 const LOCK: &str = "agent.lock";
 
-/// When to return to the defaults unless that is put off, in wall time so that it also holds
-/// across restarts.
+/// When to return tenants to their first settings unless a newer plan extends the lease. It is in
+/// wall time, so that it applies across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
-    /// Milliseconds since 1970.
+    /// The end of the lease, milliseconds since 1970.
     pub deadline_ms: u64,
-    /// How long it was when given: a clock that was set back makes it no longer.
+    /// Length of the lease when it was granted. If the clock is set back, the rest of the lease is
+    /// at most this.
     pub length_ms: u64,
 }
 
 impl Lease {
-    /// What is left at `wall_ms`, milliseconds.
+    /// The rest of the lease at `wall_ms`, milliseconds.
     #[must_use]
     pub fn left_ms(&self, wall_ms: u64) -> u64 {
         self.deadline_ms.saturating_sub(wall_ms).min(self.length_ms)
@@ -40,27 +41,27 @@ impl Lease {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// The greatest epoch that was ever applied, 0 before the first.
+    /// The greatest epoch that was ever applied; 0 before the first.
     pub last_epoch: u64,
-    /// The lease that holds.
+    /// The lease in force.
     pub lease: Option<Lease>,
-    /// That of the last start.
+    /// The incarnation of the last start.
     pub incarnation: u64,
-    /// Left out when empty, so that an agent before this one reads what is left of a later one.
+    /// Changes on trial. The key is left out if there are none, so that an older agent can read the
+    /// state of a newer one.
     #[serde(default, skip_serializing_if = "Unconfirmed::is_empty")]
     pub unconfirmed: Unconfirmed,
 }
 
 impl State {
-    /// The same once all is as it was without the agent: no lease is left to keep, and nothing is on
-    /// trial.
+    /// The state after a release: no lease, and nothing on trial.
     #[must_use]
     pub fn released(self) -> Self {
         Self { lease: None, unconfirmed: Unconfirmed::default(), ..self }
     }
 }
 
-/// Where the state is kept. One agent at a time holds it.
+/// The directory of the state. One agent at a time has it.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -68,14 +69,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens `dir`, which is made when it is missing, and reads what is there.
+    /// Opens `dir`, which is created if it is missing, and reads the state.
     ///
-    /// A file that this program cannot read is copied aside. What its lease and the changes on trial
-    /// were is not known then: the lease counts as over, so that what is held is given back. The
-    /// file stays until the next state replaces it: a start that fails does not forget it.
+    /// A file that cannot be parsed is copied aside. Its lease and its changes on trial are then
+    /// unknown, so the lease counts as ended and tenants are restored. The file stays until the
+    /// next state replaces it: a failed start does not lose it.
     ///
     /// # Errors
-    /// [`Error::AgentRuns`], [`Error::Io`].
+    /// Returns [`Error::AgentRuns`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<(Self, State)> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(LOCK);
@@ -89,10 +90,10 @@ impl Store {
         Ok((Self { dir: dir.into(), _lock: lock }, state))
     }
 
-    /// Replaces the state; it is safe on disk when this returns.
+    /// Replaces the state, which is on disk when this returns.
     ///
     /// # Errors
-    /// [`Error::Io`]; the old state is still there.
+    /// Returns [`Error::Io`]. The old state is still there then.
     pub fn write(&self, state: &State) -> Result<()> {
         let path = self.dir.join(FILE);
         let new = path.with_extension("new");
@@ -108,7 +109,7 @@ impl Store {
     }
 }
 
-/// On a disk that takes no writes any more the file that is there is locked as well.
+/// Opens the existing lock file if the file system is read-only, which locks as well.
 fn or_read_only(path: &Path, created: io::Result<File>) -> io::Result<File> {
     match created {
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(path),

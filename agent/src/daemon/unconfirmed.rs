@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes on trial: what of them is undone unless they are renewed or confirmed in time.
+//! Changes on trial, which are undone unless the controller renews or confirms them in time.
 //!
-//! Everything here is on disk with the epoch of the plan, before that plan is done: an agent that
-//! is killed amid a change undoes it after its restart. Times are those of the node.
+//! All of them are on disk with the epoch of the plan before the plan is carried out, so that an
+//! agent that is killed in the middle of a change undoes it after its restart. Times are the
+//! node's.
 
 mod way;
 
@@ -13,22 +14,23 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use way::{Way, is_below, is_replaced, way};
 
-/// The most that a change may wait without being renewed: a day.
+/// The longest time to live of a change without a renewal: a day.
 pub const TTL_MAX_MS: u32 = 86_400_000;
-/// A rollback that failed, or that is not over, is tried again after so long.
+/// Time until a rollback that failed, or is not complete, is tried again.
 const FAILED_AGAIN_MS: u64 = 5_000;
-/// One that the node refused, as below a floor that rose meanwhile.
+/// Time until a rollback that the node refused is tried again, for example one below a floor that
+/// has risen.
 const REFUSED_AGAIN_MS: u64 = 60_000;
 
-/// What holds again when a change is undone.
+/// The setting that is restored when a change is undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Back {
-    /// A policy, unless someone else put another in the place of the one on trial.
+    /// A policy, unless another program replaced the one on trial.
     Policy {
-        /// What the change put in force.
+        /// The policy that the change attached.
         on_trial: String,
-        /// What was in force before.
+        /// The policy before the change.
         revert_to: String,
     },
     /// A limit in bytes, 0 for none.
@@ -43,31 +45,32 @@ pub struct Change {
     pub name: u64,
     /// Path of the tenant.
     pub cgroup: String,
-    /// Its id.
+    /// Id of the tenant.
     pub cgroup_id: u64,
     /// The rollback.
     pub back: Back,
     /// When it is undone, milliseconds since 1970.
     pub deadline_ms: u64,
-    /// How long it may wait: a clock that was set back makes that no longer.
+    /// Its time to live. If the clock is set back, the time left is at most this.
     pub ttl_ms: u64,
-    /// It was undone, or that has begun.
+    /// The change was undone, or its rollback has begun.
     pub undone: bool,
-    /// It has begun and is not over, as that of a limit that is lowered step by step.
+    /// The rollback has begun and is not complete, such as one of a limit that is lowered step by
+    /// step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub under_way: bool,
-    /// The controller has said that it knows.
+    /// The controller has acknowledged it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known: bool,
 }
 
-/// All changes that wait, and those that were undone.
+/// All changes on trial, and those that were undone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unconfirmed {
-    /// The boot in which they were made, see `Identity.boot`: none outlives it.
+    /// The boot in which they were made, see `Identity.boot`: no change outlives it.
     boot: String,
-    /// By id of the cgroup.
+    /// The changes by id of the cgroup.
     changes: BTreeMap<u64, Vec<Change>>,
 }
 
@@ -80,7 +83,7 @@ impl Change {
         (!self.undone || self.under_way) && self.deadline_ms <= now_ms
     }
 
-    /// Whether nothing is left to do or to tell.
+    /// Whether nothing is left to do or to report.
     fn is_past(&self) -> bool {
         self.known && !self.under_way
     }
@@ -98,7 +101,7 @@ impl Change {
         }
     }
 
-    /// What undoes it.
+    /// The action that undoes it.
     fn action(&self) -> wire::Action {
         let wire::Setting { policy, limit_bytes } = self.revert_to();
         let (cgroup, cgroup_id) = (self.cgroup.clone(), self.cgroup_id);
@@ -106,7 +109,7 @@ impl Change {
     }
 }
 
-/// Why an action makes no sense as the contract has it.
+/// The reason why an action violates the protocol; `None` if it does not.
 fn refusal(action: &wire::Action) -> Option<String> {
     let Some(back) = &action.revert_to else { return None };
     let (ttl_ms, range) = (action.ttl_ms, 1..=TTL_MAX_MS);
@@ -124,7 +127,7 @@ fn refusal(action: &wire::Action) -> Option<String> {
     Some(format!("revert_to: {name} is not among what is set"))
 }
 
-/// Whether an action does nothing to the tenant, and is about a change on trial.
+/// Whether an action changes nothing about the tenant, but renews or confirms a change on trial.
 fn sets_nothing(action: &wire::Action) -> bool {
     action.change_epoch != 0 && action.policy.is_none() && action.limit_bytes.is_none()
 }
@@ -144,7 +147,7 @@ fn worked(result: &wire::Result) -> bool {
 }
 
 impl Unconfirmed {
-    /// What of these holds in `boot`; where that has no name nothing outlives an agent.
+    /// The changes that still apply in `boot`. If the boot has no name, nothing outlives an agent.
     #[must_use]
     pub fn in_boot(self, boot: &str) -> Self {
         let holds = !boot.is_empty() && self.boot == boot;
@@ -152,25 +155,25 @@ impl Unconfirmed {
         Self { boot: boot.into(), changes }
     }
 
-    /// Whether there is nothing.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Changes that wait.
+    /// Number of changes on trial.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.changes.values().flatten().filter(|change| !change.undone).count()
     }
 
-    /// None wait any more.
+    /// Removes all changes.
     pub fn clear(&mut self) {
         self.changes.clear();
     }
 
-    /// Takes the actions of a plan in before they are done. The answers to those that the node
-    /// has nothing to do with, in their places.
+    /// Records the actions of a plan before they are carried out. Returns, for each action, the
+    /// result if the node has nothing to do for it.
     pub fn admit(&mut self, actions: &[wire::Action], now_ms: u64) -> Vec<Option<wire::Result>> {
         let mut answers = Vec::with_capacity(actions.len());
         for action in actions {
@@ -187,7 +190,7 @@ impl Unconfirmed {
         answers
     }
 
-    /// Why it is neither, if so.
+    /// Renews or confirms a change. Returns the reason if there is no such change.
     fn renew_or_confirm(&mut self, action: &wire::Action, now_ms: u64) -> Option<String> {
         let named = |change: &Change| change.is_of(action) && change.name == action.change_epoch;
         let confirmed = action.ttl_ms == 0;
@@ -246,8 +249,8 @@ impl Unconfirmed {
         }
     }
 
-    /// Takes in what became of an action: what is set to stay waits no more. What failed leaves
-    /// the rollback as it was.
+    /// Records the result of an action: a change whose setting is now to stay is no longer on
+    /// trial. A failed action leaves the rollback as it was.
     pub fn settle(&mut self, action: &wire::Action, result: &wire::Result) {
         if result.outcome() == Outcome::Gone {
             self.drop_if(action.cgroup_id, |change| change.is_of(action));
@@ -272,8 +275,8 @@ impl Unconfirmed {
         }
     }
 
-    /// What undoes changes whose time is over. Limits that rise wait for those that come down, so
-    /// that memory is not given twice.
+    /// The rollbacks of changes whose time is over. Limits that rise wait for those that fall, so
+    /// that memory is not given to two tenants.
     pub fn overdue(&mut self, tenants: &[wire::Tenant], now_ms: u64) -> Vec<wire::Action> {
         let known: BTreeMap<u64, &wire::Tenant> =
             tenants.iter().map(|tenant| (tenant.cgroup_id, tenant)).collect();
@@ -288,7 +291,7 @@ impl Unconfirmed {
                         change.under_way &= way(change, tenant) != Way::Still;
                         !(change.is_due(now_ms) && is_replaced(change, tenant) || change.is_past())
                     }
-                    // Of a tenant that is gone nobody asks what was undone.
+                    // If a tenant is gone, nobody needs the report of what was undone.
                     None => !change.undone || change.under_way,
                 }
             });
@@ -312,8 +315,9 @@ impl Unconfirmed {
         self.changes.get(&action.cgroup_id).into_iter().flatten().any(is_it)
     }
 
-    /// Takes in what became of a rollback. One that has only begun is asked for until it is over: an
-    /// agent that starts meanwhile knows of no limit that is being lowered.
+    /// Records the result of a rollback. A rollback that has only begun is requested until it is
+    /// complete, because an agent that starts in the meantime does not know of a limit that is
+    /// being lowered.
     pub fn tried(&mut self, action: &wire::Action, result: &wire::Result, now_ms: u64) {
         if result.outcome() == Outcome::Gone {
             return self.drop_if(action.cgroup_id, |change| change.is_of(action));
@@ -328,15 +332,16 @@ impl Unconfirmed {
             let again_ms = if refused { REFUSED_AGAIN_MS } else { FAILED_AGAIN_MS };
             change.deadline_ms = now_ms + again_ms;
             if let (Back::Policy { revert_to, .. }, true) = (&mut change.back, refused) {
-                // A policy that this node has no more: the kernel's own is always there.
+                // This node no longer has the policy. The kernel's own is always available.
                 wire::DEFAULT_POLICY.clone_into(revert_to);
             }
         }
         self.drop_if(action.cgroup_id, Change::is_past);
     }
 
-    /// What is told of a tenant: what waits and would be undone first, else what was undone last.
-    /// Of two that wait, what is renewed is no longer the first: so each is told in turn.
+    /// The report for a tenant: the change on trial that would be undone first, otherwise the one
+    /// that was undone last. If two are on trial, a renewed one is no longer the first, so each is
+    /// reported in turn.
     #[must_use]
     pub fn told(&self, tenant: &wire::Tenant, now_ms: u64) -> Option<wire::Unconfirmed> {
         let of = self.changes.get(&tenant.cgroup_id)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes on trial, without a node.
+//! Tests of changes on trial, without a node.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn of(cgroup: &str, cgroup_id: u64) -> wire::Action {
     wire::Action { cgroup: cgroup.into(), cgroup_id, ..wire::Action::default() }
 }
 
-/// `lfu` in the place of `s3fifo`.
+/// A change from `s3fifo` to `lfu`.
 fn policy(change: u64, ttl_ms: u32) -> wire::Action {
     let back = wire::Setting { policy: Some("s3fifo".into()), limit_bytes: None };
     let (policy, revert_to) = (Some("lfu".into()), Some(back));
@@ -40,7 +40,7 @@ fn came_to(action: &wire::Action, outcome: Outcome, policy: &str) -> wire::Resul
     }
 }
 
-/// Takes an action in and says what became of it.
+/// Admits an action and records its outcome.
 fn did(unconfirmed: &mut Unconfirmed, action: &wire::Action, outcome: Outcome) {
     assert_eq!(unconfirmed.admit(std::slice::from_ref(action), NOW), [None]);
     let now = action.policy.clone().unwrap_or_default();
@@ -79,7 +79,7 @@ fn a_change_is_undone_when_its_time_is_over_and_not_before() {
     assert_eq!(unconfirmed.overdue(&seen(), NOW + 9_000), [], "once is enough");
     let told = unconfirmed.told(&seen()[0], NOW + 9_000).unwrap();
     assert_eq!((told.epoch, told.left_ms, told.undone), (7, 0, true));
-    // The controller knows.
+    // The controller acknowledges that the change was undone.
     assert_eq!(answer(&mut unconfirmed, about(7, 0), NOW).0, Outcome::Unchanged);
     assert!(unconfirmed.is_empty());
 }
@@ -169,7 +169,7 @@ fn a_way_back_that_fails_is_tried_again() {
     }
     let back = unconfirmed.overdue(&seen(), now).remove(0);
     assert_eq!(back.policy.as_deref(), Some("s3fifo"));
-    // The node has it no more.
+    // The node no longer has the policy.
     unconfirmed.tried(&back, &came_to(&back, Outcome::Refused, "lfu"), now);
     let back = unconfirmed.overdue(&seen(), now + REFUSED_AGAIN_MS).remove(0);
     assert_eq!(back.policy.as_deref(), Some(wire::DEFAULT_POLICY));
@@ -185,7 +185,7 @@ fn a_policy_that_someone_else_put_there_is_left_alone() {
         let tenants = [tenant("/a", 1, now, 64)];
         assert_eq!(unconfirmed.overdue(&tenants, NOW + 1_000).is_empty(), left_alone, "{now}");
     }
-    // Attaching failed half way: the default that it left is not someone else's.
+    // Attaching failed halfway. The default that is in force now was not set by another program.
     let mut unconfirmed = nothing();
     let action = policy(7, 1_000);
     assert_eq!(unconfirmed.admit(std::slice::from_ref(&action), NOW), [None]);
@@ -314,7 +314,8 @@ fn a_way_back_that_takes_long_is_gone_to_its_end_also_by_the_next_agent() {
     let mut tenants = [tenant("/a", 1, "lfu", 96)];
     let back = unconfirmed.overdue(&tenants, NOW + 1_000).remove(0);
     unconfirmed.tried(&back, &came_to(&back, Outcome::Started, "lfu"), NOW + 1_000);
-    // The controller is told once that it is undone; what it knows does not end it.
+    // The controller gets one report that the change was undone. Its acknowledgement does not end
+    // the rollback that is under way.
     assert!(unconfirmed.told(&tenants[0], NOW + 1_000).unwrap().undone);
     assert_eq!(answer(&mut unconfirmed, about(8, 1_000), NOW + 1_000).0, Outcome::Refused);
     assert_eq!(answer(&mut unconfirmed, about(8, 0), NOW + 1_000).0, Outcome::Unchanged);

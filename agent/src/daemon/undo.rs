@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes that nobody confirmed in time are undone, with or without a controller.
+//! Undoes changes that were not confirmed in time, with or without a controller.
 
 use super::Daemon;
 use super::node_thread::NoAnswer;
@@ -9,12 +9,13 @@ use crate::wire;
 use std::sync::Arc;
 
 impl Daemon {
-    /// The node's time in milliseconds: in real time it goes on also while looks do not come back.
+    /// The node's time in milliseconds. In real time, it goes on even while observations do not
+    /// return.
     pub(super) fn node_ms(&self) -> u64 {
         self.shared.seen().map_or(self.book.wall_ms(), |seen| self.now_ms(&seen.observation))
     }
 
-    /// The same with what was just seen.
+    /// As [`Self::node_ms`], with the observation that was just made.
     pub(super) fn now_ms(&self, seen: &Observation) -> u64 {
         match self.pace {
             Pace::RealTime => self.book.wall_ms(),
@@ -22,7 +23,7 @@ impl Daemon {
         }
     }
 
-    /// Adds to tenants what waits to be confirmed.
+    /// Adds the changes on trial to the tenants' states.
     pub(super) fn tell_unconfirmed(&self, tenants: &mut [wire::Tenant], node_ms: u64) {
         let unconfirmed = &self.book.state().unconfirmed;
         if unconfirmed.is_empty() {
@@ -33,8 +34,8 @@ impl Daemon {
         }
     }
 
-    /// Undoes changes whose time is over, of tenants as they were at the last look. A rollback that
-    /// fails is tried again.
+    /// Undoes changes whose time is over, with the tenants as last observed. A rollback that fails
+    /// is tried again.
     pub(super) async fn undo_overdue(&mut self) {
         if self.book.state().unconfirmed.is_empty() {
             return;
@@ -47,7 +48,7 @@ impl Daemon {
         let mut tried = Vec::with_capacity(actions.len());
         for action in actions {
             let applied = self.apply(&action).await;
-            // What was not begun is as overdue at the next look.
+            // A rollback that was not begun is still overdue at the next observation.
             if matches!(applied, Err(NoAnswer::Busy(_))) {
                 break;
             }
@@ -61,7 +62,7 @@ impl Daemon {
             self.tell(&result);
             tried.push((action, result));
             self.watchdog.alive();
-            // While one hangs the others would too.
+            // While one hangs, the others would hang, too.
             if hung || *self.stop.borrow() {
                 break;
             }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a service manager is told: that the agent has begun, and that it is alive. Without one,
-//! nothing: sd_notify(3).
+//! Notifies the service manager that the agent has started and is alive, by sd_notify(3). Does
+//! nothing without a service manager.
 
 use sd_notify::{NotifyState, notify, watchdog_enabled};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Tells the service manager, in time.
+/// Notifies the service manager in time.
 #[derive(Debug)]
 pub struct Watchdog {
     every: Option<Duration>,
@@ -14,8 +14,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// As the manager asks for it by its environment: twice as often as it must be told. A node may
-    /// keep the agent busy for `stuck`.
+    /// A watchdog by the manager's environment, which notifies twice as often as required. A node
+    /// may keep the agent busy for `stuck`.
     pub fn new(stuck: Duration) -> Self {
         let every = watchdog_enabled().map(|within| within / 2);
         if let Some(every) = every.filter(|&every| every < stuck) {
@@ -27,18 +27,18 @@ impl Watchdog {
         Self { every, next: None }
     }
 
-    /// The agent has begun.
+    /// Notifies that the agent has started.
     pub fn ready(&mut self) {
         tell(NotifyState::Ready);
         self.next = self.every.map(|every| Instant::now() + every);
     }
 
-    /// When the manager is to be told next.
+    /// When the manager must be notified next.
     pub fn due(&self) -> Option<Instant> {
         self.next
     }
 
-    /// The agent is alive; the manager is told when that is due.
+    /// Notifies that the agent is alive, if that is due.
     pub fn alive(&mut self) {
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {

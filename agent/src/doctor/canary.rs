@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The canary: a cgroup and a file that exist for the time of the examination.
+//! The canary: a cgroup and a file that exist during the examination.
 
 use crate::cgroup::{self, Cgroup, PROCESSES};
 use crate::error::{Error, Result};
@@ -17,36 +17,36 @@ use std::time::{Duration, Instant};
 const PAGE: usize = 4096;
 /// Pages of the canary's file.
 pub const FILE_PAGES: u64 = 1024;
-/// Pages that the canary reads by one call each.
+/// Pages that the canary reads, with one call each.
 pub const READ_PAGES: u64 = 512;
 /// Pages that it reads through a mapping.
 pub const MAPPED_PAGES: u64 = 64;
 /// Pages that it writes.
 pub const WRITTEN_PAGES: u64 = 64;
-/// Pages that it sends from file to file.
+/// Pages that it sends from one file to another.
 pub const SENT_PAGES: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A cgroup and a file; both go with this value.
+/// A cgroup and a file, which are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Canary {
     /// The cgroup.
     pub cgroup: Cgroup,
-    /// The file, which is in nobody's cache.
+    /// The file, which is in no page cache.
     pub file: PathBuf,
 }
 
 impl Canary {
-    /// Makes a cgroup below the root of the hierarchy, and a file in `dir`.
+    /// Creates a cgroup below the root of the hierarchy, and a file in `dir`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn new(dir: &Path) -> Result<Self> {
         let name = format!("cachepilot-doctor-{}", id());
         let path = cgroup::mount::mounted()?.join(&name);
         fs::create_dir(&path).map_err(Error::io(&path))?;
         let file = dir.join(name);
-        // From here on, dropping it cleans up.
+        // From here on, dropping the value cleans up.
         let canary = Self { cgroup: Cgroup { path: path.clone(), id: 0 }, file };
         let cgroup = Cgroup::open(&path)?;
         canary.fill().map_err(Error::io(&canary.file))?;
@@ -55,10 +55,10 @@ impl Canary {
         Ok(canary)
     }
 
-    /// Writes the file, in the place of what it had, and drops it from memory.
+    /// Writes the file again from the beginning, and drops it from the page cache.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn fill(&self) -> io::Result<()> {
         let mut file = File::create(&self.file)?;
         file.write_all(&vec![1; FILE_PAGES as usize * PAGE])?;
@@ -66,10 +66,10 @@ impl Canary {
         forget_cached(&file)
     }
 
-    /// Runs the canary's accesses in its cgroup, by a process of its own.
+    /// Runs the canary's accesses in its cgroup, in a process of its own.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn sing(&self) -> io::Result<()> {
         let procs = self.cgroup.path.join(PROCESSES);
         let mut command = Command::new("/proc/self/exe");
@@ -88,32 +88,33 @@ impl Canary {
 
 impl Drop for Canary {
     fn drop(&mut self) {
-        // What cannot be removed now is empty and harmless.
+        // Anything that cannot be removed now is empty and harmless.
         let _ = fs::remove_file(&self.file);
         let deadline = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.cgroup.path).is_err() && Instant::now() < deadline {
-            // The canary's process is still being taken apart.
+            // The kernel is still tearing down the canary's process.
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// What the canary does, in its own process: each kind of access, a known number of times at least.
+/// The canary's accesses, run in its own process: each kind of access, at least a known number of
+/// times.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the operating system.
 pub fn run_canary(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     advise(&file, libc::POSIX_FADV_RANDOM)?;
     let mut page = [0; PAGE];
-    // Each second page: none is read right after itself or its neighbour.
+    // Every second page, so that no page is read right after itself or its neighbour.
     for at in (0..READ_PAGES).map(|n| n * 2) {
         file.read_exact_at(&mut page, at * PAGE as u64)?;
     }
     for at in (0..WRITTEN_PAGES).map(|n| n * 2 + 1) {
         file.write_all_at(&page, at * PAGE as u64)?;
     }
-    // SAFETY: nobody else changes the file, which goes with the canary.
+    // SAFETY: nobody else changes the file, which is removed with the canary.
     let memory = unsafe { MmapOptions::new().len(FILE_PAGES as usize * PAGE).map(&file) }?;
     memory.advise(Advice::Random)?;
     for at in (0..MAPPED_PAGES as usize).map(|n| (n + WRITTEN_PAGES as usize) * 2 + 1) {
@@ -130,14 +131,14 @@ pub fn run_canary(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks the kernel to drop what it has cached of a file.
+/// Asks the kernel to drop a file from the page cache.
 pub fn forget_cached(file: &File) -> io::Result<()> {
     file.sync_all()?;
     advise(file, libc::POSIX_FADV_DONTNEED)
 }
 
 fn advise(file: &File, advice: libc::c_int) -> io::Result<()> {
-    // SAFETY: plain system call on an open file.
+    // SAFETY: a plain system call on an open file.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),

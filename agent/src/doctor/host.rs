@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the host must have before anything can be tried.
+//! Checks of what the host must have before anything can be tried.
 
 use super::Check;
 use crate::cgroup::{self, mount::file_system_magic};
@@ -9,11 +9,12 @@ use std::path::Path;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const BPF_FS: &str = "/sys/fs/bpf";
-/// Whose answer the second is depends on which security modules there are.
+/// Files with the AppArmor profile of this process. The second file belongs to AppArmor only if no
+/// other security module uses it.
 const APPARMOR: [&str; 2] = ["/proc/self/attr/apparmor/current", "/proc/self/attr/current"];
 const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 
-/// All of them.
+/// All checks of the host.
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![root()];
     checks.extend(hierarchy());
@@ -24,7 +25,8 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// What to do on a host; where /sys is not mounted, as in a chroot, nothing can be said of the host.
+/// The next step on a host. If /sys is not mounted, as in a chroot, nothing can be said about the
+/// host, and the next step is to mount it.
 fn next_step(on_a_host: &'static str) -> &'static str {
     match Path::new("/sys/kernel").is_dir() {
         true => on_a_host,
@@ -103,13 +105,14 @@ fn bpf_file_system() -> Check {
     }
 }
 
-/// The profile of AppArmor that this process has, when it may be in the way.
+/// The AppArmor profile of this process, if it may cause refusals.
 fn profile() -> Option<Check> {
     let text = APPARMOR.iter().find_map(|path| fs::read_to_string(path).ok())?;
     confined_by(text.trim_end_matches(['\n', '\0']))
 }
 
-/// Those that container runtimes give by default deny every write below /sys but for cgroups.
+/// Checks a profile by its name. The default profiles of container runtimes deny every write below
+/// /sys except to cgroups.
 fn confined_by(told: &str) -> Option<Check> {
     let name = told.strip_suffix(" (enforce)")?;
     let detail = format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is tried on the canary.
+//! The checks that use the canary.
 
 use super::canary::{Canary, MAPPED_PAGES, READ_PAGES, SENT_PAGES, WRITTEN_PAGES, forget_cached};
 use super::{Check, LIVE, Options};
@@ -22,7 +22,7 @@ const LIMIT_BYTES: u64 = 64 << 20;
 /// Policies that every folder of policies has.
 const POLICIES: [&str; 2] = ["lru", "mru"];
 
-/// All of them, those after the canary itself.
+/// All live checks that follow the one of the canary itself.
 pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
     let sampler = source::open(SIZES);
     let mut checks = match &sampler {
@@ -46,7 +46,7 @@ pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
     checks
 }
 
-/// One run of the canary: what was counted, and the events of it.
+/// One run of the canary: the counts, and its events.
 fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<Event>)> {
     let io = |e| crate::Error::io(&canary.cgroup.path)(e);
     sampler.track(canary.cgroup.id, SLOT, ALL_PAGES)?;
@@ -54,7 +54,7 @@ fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<
     Ok((sampler.counts()?.remove(&SLOT).unwrap_or_default(), events_of(sampler)?))
 }
 
-/// All events since the last time.
+/// All events since the last call.
 fn events_of(sampler: &dyn AccessSource) -> Result<Vec<Event>> {
     let mut all = Vec::new();
     sampler.drain(&mut |events| all.extend_from_slice(events))?;
@@ -80,7 +80,7 @@ fn accesses(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     let least = READ_PAGES + MAPPED_PAGES + WRITTEN_PAGES;
     let inode = inode_of(canary);
     let of_file: Vec<&Event> = events.iter().filter(|e| is_access(e, inode)).collect();
-    // Reads of the file that no call of read() made were sent.
+    // Reads of the file that are not from read() calls are from sendfile().
     let reads = of_file.iter().filter(|e| !e.mmap && !e.record.write).count() as u64;
     let in_events = of_file.len() as u64;
     [
@@ -95,7 +95,7 @@ fn accesses(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     .into()
 }
 
-/// Whether a hook saw at least as much as the canary did.
+/// Whether a hook counted at least as much as the canary did.
 fn fired(sampler: &dyn AccessSource, name: &str, seen: u64, least: u64) -> Check {
     let part = sampler.parts().iter().find(|part| part.name == name);
     if let Some(reason) = part.and_then(|part| part.missing.clone()) {
@@ -146,7 +146,7 @@ fn limits(canary: &Canary) -> Vec<Check> {
     vec![high, reclaim]
 }
 
-/// What the reclaim above did; then the canary comes back for it.
+/// The evictions by the reclaim above, and the refaults when the canary reads the same pages again.
 fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     let evicted = sampler.counts().map(|all| all.get(&SLOT).map_or(0, |counts| counts.evictions));
     let refaulted = observed(canary, sampler).map(|(counts, _)| counts.refaults);
@@ -158,7 +158,7 @@ fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
         .into()
 }
 
-/// The canary's file is truncated and rewritten; what it had in memory is gone.
+/// Truncates and rewrites the canary's file, which removes its pages from the page cache.
 fn removals(canary: &Canary, sampler: &dyn AccessSource) -> Check {
     const NAME: &str = "removals";
     let inode = inode_of(canary);

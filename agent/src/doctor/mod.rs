@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Proves on this host that each hook fires and each actuator works, by a canary: a cgroup of its
-//! own that reads a file of its own. What is missing is named, with the next step; so is who else
-//! manages memory here.
+//! Checks on this host that each hook fires and each actuator works, by means of a canary: a cgroup
+//! of its own that accesses a file of its own. For whatever is missing, the report names the next
+//! step; it also names other programs that manage memory here.
 
 mod canary;
 mod host;
@@ -15,19 +15,19 @@ use canary::Canary;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It was seen to work.
+    /// It works, as observed.
     Works,
     /// It does not work, and the agent needs it.
     Missing,
-    /// It does not work, and the agent does without it.
+    /// It does not work, and the agent can do without it.
     Without,
-    /// It could not be tried because of something above it.
+    /// It could not be tried because an earlier check failed.
     Untried,
-    /// It works; what was seen is worth knowing.
+    /// It works, and something about it is worth knowing.
     Note,
 }
 
@@ -36,11 +36,11 @@ pub enum Status {
 pub struct Check {
     /// What was checked.
     pub name: String,
-    /// How it ended.
+    /// The result.
     pub status: Status,
-    /// What was seen, or why it does not work.
+    /// What was observed, or why it does not work.
     pub detail: String,
-    /// What to do about it; empty when there is nothing to do.
+    /// What to do about it; empty if there is nothing to do.
     pub next_step: String,
 }
 
@@ -75,16 +75,16 @@ impl Check {
     }
 }
 
-/// Whether nothing is missing that the agent needs.
+/// Whether everything that the agent needs works.
 #[must_use]
 pub fn is_healthy(checks: &[Check]) -> bool {
     checks.iter().all(Check::is_good)
 }
 
-/// What the doctor needs to know.
+/// Options of the examination.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Folder on a disk for the canary's file.
+    /// Folder on a disk, for the canary's file.
     pub dir: PathBuf,
     /// Compiled policies.
     pub policies: PolicyDir,
@@ -107,7 +107,8 @@ const LIVE: [&str; 13] = [
     "policies",
 ];
 
-/// All checks, in the order in which they build on each other. The canary is gone at the end.
+/// Runs all checks, in the order in which they depend on each other. The canary is removed at the
+/// end.
 #[must_use]
 pub fn examine(options: &Options) -> Vec<Check> {
     let mut checks = host::checks();

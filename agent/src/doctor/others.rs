@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who else manages memory on this host: nothing of it is an illness, all of it is worth knowing.
+//! Reports other programs that manage memory on this host. None of that is a fault, but all of it
+//! is worth knowing.
 
 use super::Check;
 use crate::cgroup::fs::CgroupFs;
@@ -16,12 +17,12 @@ const MANAGED_OOM: &str = "ManagedOOM";
 const PROGRAMS: &str = "other managers";
 const LIMITS: &str = "limits of others";
 const PODS: &str = "pods";
-/// Cgroups whose units are asked for their properties, those nearest to the top.
+/// The most cgroups whose units are queried, those nearest to the top first.
 const UNITS_MAX: usize = 1000;
-/// Of a list so many are named.
+/// The most names that are shown of a list.
 const NAMED_MAX: usize = 3;
 
-/// All of them; those on Kubernetes only where there are pods, or a runtime for them.
+/// All checks. Those about Kubernetes are made only if there are pods, or a container runtime.
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![other_programs(&programs::running(Path::new("/proc")))];
     let Ok(cgroups) = cgroup::mount::mounted().and_then(|mount| all_below(&mount)) else {
@@ -42,14 +43,15 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// A cgroup, and its `memory.high` where it has one.
+/// A cgroup, and its `memory.high` if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     cgroup: String,
     high_bytes: Option<u64>,
 }
 
-/// The cgroups below `mount`, those nearest to the top first; those that vanish are left out.
+/// The cgroups below `mount`, those nearest to the top first. Those that vanish in the meantime are
+/// left out.
 fn all_below(mount: &Path) -> crate::Result<Vec<Seen>> {
     std::fs::metadata(mount).map_err(crate::Error::io(mount))?;
     let fs = CgroupFs::new(mount);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent counts about itself.
+//! The agent's counters about itself.
 
 use crate::wire::result::Outcome;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,46 +15,46 @@ pub struct OutcomeLabel {
     outcome: &'static str,
 }
 
-/// Counters of the session, of plans and of the node; cheap to share.
+/// Counters of the session, of plans and of the node. Clones share the same values.
 #[derive(Debug, Clone)]
 pub struct AgentMetrics {
     /// 1 while there is a session.
     pub connected: Gauge,
     /// Sessions that began.
     pub sessions: Counter,
-    /// Attempts that failed and sessions that broke.
+    /// Attempts that failed, and sessions that broke.
     pub sessions_failed: Counter,
     /// Snapshots sent.
     pub snapshots_sent: Counter,
-    /// Snapshots that a slow session had no room for.
+    /// Snapshots dropped because the session was too slow.
     pub snapshots_dropped: Counter,
-    /// Size of the last snapshot.
+    /// Size of the last snapshot, bytes.
     pub snapshot_bytes: Gauge,
-    /// Curves that had no room in a snapshot, once for each.
+    /// Curves that did not fit into a snapshot, counted once per snapshot.
     pub curves_deferred: Counter,
-    /// Tenants that had no room in a snapshot, once for each.
+    /// Tenants that did not fit into a snapshot, counted once per snapshot.
     pub tenants_left_out: Counter,
-    /// Snapshots without a plan in time.
+    /// Snapshots that no plan answered in time.
     pub plans_missed: Counter,
-    /// Plans for which there was no room.
+    /// Plans that were refused because too many waited.
     pub plans_overrun: Counter,
-    /// Acknowledgements that could not be handed to the session.
+    /// Acknowledgements that could not be passed to the session.
     pub acks_dropped: Counter,
     /// The greatest epoch applied.
     pub epoch: Gauge,
-    /// Wall time at which the lease ends, 0 without one.
+    /// Wall time at which the lease ends, seconds since 1970; 0 without a lease.
     pub lease_deadline_seconds: Gauge,
     /// Leases that ended without a newer plan.
     pub leases_expired: Counter,
     /// Changes on trial, neither confirmed nor undone.
     pub changes_unconfirmed: Gauge,
-    /// Looks at the node that failed or came too late.
+    /// Observations of the node that failed or came too late.
     pub observations_failed: Counter,
-    /// What an observation takes.
+    /// Duration of an observation.
     pub observe_seconds: Histogram,
-    /// What an action takes.
+    /// Duration of an action.
     pub apply_seconds: Histogram,
-    /// What it takes to make the state safe on disk.
+    /// Duration of writing the state to disk.
     pub store_seconds: Histogram,
     plans: Family<OutcomeLabel, Counter>,
     actions: Family<OutcomeLabel, Counter>,
@@ -103,7 +103,7 @@ impl AgentMetrics {
         self.actions.get_or_create(&label(outcome)).inc();
     }
 
-    /// Counts the outcome of a rollback that the agent did by itself.
+    /// Counts the outcome of a rollback that the agent made by itself.
     pub fn undone(&self, outcome: Outcome) {
         self.undone.get_or_create(&label(outcome)).inc();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Families of constant metrics: names and helps as in the registry, values from an observation.
+//! Families of constant metrics: names and help texts as in a registry, values from an observation.
 
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, NoLabelSet,
@@ -12,7 +12,7 @@ use std::fmt::Result;
 pub struct Families<'a>(pub DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    /// A counter for every `(labels, value)`; `_total` is added to its name.
+    /// Writes a counter for every `(labels, value)`. The encoder adds `_total` to its name.
     pub fn counter<L: EncodeLabelSet, V: EncodeCounterValue>(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),
@@ -26,7 +26,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// A gauge for every `(labels, value)`.
+    /// Writes a gauge for every `(labels, value)`.
     pub fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),
@@ -39,7 +39,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// A counter of the node as a whole.
+    /// Writes a counter of the node as a whole.
     pub fn one_counter<V: EncodeCounterValue>(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),
@@ -49,7 +49,7 @@ impl Families<'_> {
         family.encode_counter::<NoLabelSet, _, u64>(&value, None)
     }
 
-    /// A gauge of the node as a whole.
+    /// Writes a gauge of the node as a whole.
     pub fn one_gauge(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),
@@ -59,7 +59,8 @@ impl Families<'_> {
         family.encode_gauge(&value)
     }
 
-    /// A histogram: sum, count, and what is in each bucket by its upper bound.
+    /// Writes a histogram for every `(labels, sum, count, buckets)`. A bucket is its upper bound
+    /// and the count in it.
     pub fn histogram<L: EncodeLabelSet>(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page of a node that does not exist: every family that the agent can show, one tenant.
-//! Documentation is made of it, so that names, units and labels are those of the code.
+//! The page of a fictitious node: every family that the agent can show, for one tenant.
+//! Documentation is generated from it, so that names, units and labels are those of the code.
 
 use super::Shared;
 use crate::latency::LATENCY_BUCKETS;
@@ -19,7 +19,7 @@ const OUTCOMES: [Outcome; 6] = [
     Outcome::Gone,
 ];
 
-/// The text that `/metrics` would answer with.
+/// The text that `/metrics` would return.
 ///
 /// # Errors
 /// As [`Shared::text`].

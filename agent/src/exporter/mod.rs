@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/metrics` for Prometheus and `/healthz`: what was seen last, and what the agent costs.
+//! Serves `/metrics` for Prometheus and `/healthz`: the last observation, and the agent's own
+//! metrics.
 
 mod agent;
 mod encode;
@@ -25,16 +26,17 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// An agent that has not seen its node for so many intervals, and so long, is not well.
+/// An agent is unhealthy if it has not observed its node for this many intervals and for at least
+/// `STALE`.
 const STALE_INTERVALS: u32 = 3;
 const STALE: Duration = Duration::from_secs(30);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the agent and its exporter share.
+/// Data that the agent and its exporter share.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// What the agent counts.
+    /// The agent's counters.
     pub metrics: Arc<AgentMetrics>,
     node: String,
     seen: RwLock<Option<Seen>>,
@@ -43,21 +45,21 @@ pub struct Shared {
 /// The last observation.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// What was seen.
+    /// What was observed.
     pub observation: Arc<Observation>,
     /// When.
     pub at: Instant,
-    /// When there was to be a newer one.
+    /// Time after which a newer one is expected.
     pub interval: Duration,
 }
 
 impl Shared {
-    /// Of the agent of `node`.
+    /// The shared data of the agent of `node`.
     pub fn of(node: &str) -> Self {
         Self { node: node.to_owned(), ..Self::default() }
     }
 
-    /// Keeps the last observation; the next one is expected after `interval`.
+    /// Stores the last observation; the next one is expected after `interval`.
     pub fn saw(&self, observation: Arc<Observation>, interval: Duration) {
         let seen = Some(Seen { observation, at: Instant::now(), interval });
         *self.seen.write().unwrap_or_else(PoisonError::into_inner) = seen;
@@ -71,7 +73,7 @@ impl Shared {
     /// All metrics in the text format of OpenMetrics.
     ///
     /// # Errors
-    /// Never but for a mistake in the names of metrics.
+    /// Returns an error only for a mistake in the names of metrics.
     pub fn text(self: &Arc<Self>) -> std::result::Result<String, std::fmt::Error> {
         let mut registry = Registry::default();
         let identity = [("node", self.node.clone()), ("version", VERSION.to_owned())];
@@ -91,7 +93,7 @@ impl Shared {
 /// Serves both pages in a task of its own.
 ///
 /// # Errors
-/// [`Error::Listen`].
+/// Returns [`Error::Listen`].
 pub async fn listen(address: SocketAddr, shared: Arc<Shared>) -> Result<JoinHandle<()>> {
     let fail = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(fail)?;
@@ -99,7 +101,7 @@ pub async fn listen(address: SocketAddr, shared: Arc<Shared>) -> Result<JoinHand
     Ok(serve(listener, shared))
 }
 
-/// Serves both pages to whoever connects to `listener`.
+/// Serves both pages to the clients of `listener`.
 pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
     let health = Arc::clone(&shared);
     let pages = Router::new()
@@ -113,14 +115,14 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
 }
 
 async fn metrics(shared: Arc<Shared>) -> Response {
-    // Text of many tenants takes milliseconds; plans do not wait for it.
+    // The text for many tenants takes milliseconds, and plans must not wait for it.
     match tokio::task::spawn_blocking(move || shared.text()).await {
         Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// Well is who sees its node, with or without a controller.
+/// Reports whether the agent observes its node, with or without a controller.
 fn healthz(shared: &Shared) -> Response {
     let seen = shared.seen();
     let age = seen.as_ref().map(|seen| seen.at.elapsed());

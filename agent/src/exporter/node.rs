@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was seen of the node as a whole.
+//! Metrics of the node as a whole.
 
 use super::Seen;
 use super::encode::Families;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent itself costs: processor time and memory, under the names that Prometheus clients
-//! give them.
+//! The cost of the agent itself, CPU time and memory, under the names that Prometheus clients use.
 
 use super::encode::Families;
 use prometheus_client::collector::Collector;
@@ -30,10 +29,10 @@ impl Collector for Process {
     }
 }
 
-/// In user mode and in the kernel, all threads.
+/// CPU time in user mode and in the kernel, of all threads.
 fn cpu_seconds() -> Option<f64> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the kernel fills `usage`, which is large enough, or says that it did not.
+    // SAFETY: the kernel fills `usage`, which is large enough, or returns an error.
     let usage = unsafe {
         if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
             return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was seen of each tenant: 31 series for one, 3 more with a readahead policy of its own. The
-//! limit, what is in use and whether curves are trusted are among the controller's metrics, once for
-//! the whole fleet.
+//! Metrics of each tenant: 31 series, and 3 more for a readahead policy of its own. The limit, the
+//! memory in use and whether curves are trusted are among the controller's metrics, once for the
+//! whole fleet.
 
 use super::encode::Families;
 use crate::node::Observation;
@@ -14,7 +14,8 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use std::sync::Arc;
 
-/// Upper bounds of the buckets are powers of four of a microsecond, up to 4^12: 16.8 seconds.
+/// Number of buckets with a bound. The upper bounds are powers of four of a microsecond, up to
+/// 4^12: 16.8 seconds.
 const LATENCY_BOUNDS: usize = 12;
 
 /// All tenants of an observation.
@@ -42,7 +43,7 @@ const STALLS: [Total; 2] = [
 
 type Ahead = (&'static str, &'static str, fn(&Pages) -> u64);
 
-/// Counters of pages that the readahead policy had read, where the tenant has one of its own.
+/// Counters of pages that the readahead policy read, for a tenant with one of its own.
 const AHEAD: [Ahead; 3] = [
     ("ahead", "Pages that its readahead policy had read before they were asked for", |p| {
         p.ahead_total
@@ -105,7 +106,8 @@ impl Collector for Tenants {
     }
 }
 
-/// Absent where no policy says what became of them, which is not the same as none.
+/// Counters of the readahead policy. They are absent if the policy does not report them, which
+/// differs from 0.
 fn ahead(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
     for (name, help, value) in AHEAD {
         let name = format!("cachepilot_tenant_prefetch_{name}_pages");
@@ -116,7 +118,7 @@ fn ahead(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
     Ok(())
 }
 
-/// The policies are labels: 1 for those that decide.
+/// The policies of each tenant as labels of a metric with the value 1.
 fn policies(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
     let name = "cachepilot_tenant_policy";
     let help = "The policy that decides, and its readahead policy where there is one";
@@ -137,13 +139,13 @@ fn counters(tenants: &[Tenant]) -> impl Iterator<Item = ([(&'static str, &str); 
     tenants.iter().filter_map(|t| t.counters.as_ref().map(|c| (labels(t), c)))
 }
 
-/// Eight buckets of the wire make one here; what is longer than the last bound is in the one
-/// without.
+/// Histogram of read calls. Eight buckets on the wire make one bucket here; longer calls than the
+/// last bound are in the bucket without a bound.
 fn latency(counters: &Counters) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(f64, u64)> = (0..LATENCY_BOUNDS)
         .map(|exponent| {
-            // Bucket 4e + m ends where (5 + m) * 2^e / 4 microseconds begin: the last of an
-            // exponent at 2^(e+1). The first bound takes what is below 4 microseconds.
+            // Bucket 4e + m ends at (5 + m) * 2^e / 4 microseconds, so the last one of an exponent
+            // ends at 2^(e+1). The first bound is at 4 microseconds.
             let bound = (4_u64 << (2 * exponent)) as f64 / 1e6;
             let eighths = counters.read_latency_total.iter().skip(8 * exponent).take(8);
             (bound, eighths.sum())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pages as a scraper sees them.
+//! Tests of the pages as a scraper sees them.
 
 use super::*;
 use crate::latency::latency_bucket;
@@ -99,7 +99,8 @@ fn read_latency_is_a_histogram_in_seconds() {
             (format!("{:.0}", bound * 1e6), *value)
         })
         .collect();
-    // Below 4 us: 7; 1,024 us: 15; and one of a minute beyond the last bound.
+    // The cumulative buckets: 7 up to 4 us, 15 up to 1,024 us, and a call of a minute above the
+    // last bound.
     let found = ["4", "256", "1024", "16777216", "inf"].map(|bound| buckets[bound]);
     assert_eq!((found, buckets.len()), (["7", "7", "15", "15", "31"], 13));
     assert!(text.contains("le=\"+Inf\",cgroup=\"/a\""), "{text}");
@@ -107,7 +108,7 @@ fn read_latency_is_a_histogram_in_seconds() {
     assert_eq!(values[series("sum{cgroup=\"/a\"}".into()).as_str()], "2.5");
 }
 
-/// The page with a readahead policy of tenant `/a`, and the number of series of that tenant.
+/// The page if tenant `/a` has a readahead policy, and the number of that tenant's series.
 fn reading_ahead(pages: Option<Pages>) -> (String, usize) {
     let readahead = Some(Readahead { policy: "leap".into(), pages });
     let tenants = vec![Tenant { readahead, ..tenant("/a") }, tenant("/b")];

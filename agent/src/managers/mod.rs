@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who else manages the memory of this host's cgroups, and what they call them: systemd and its
-//! out-of-memory daemon, the kubelet and the container runtime, autoscalers and others.
+//! Other programs that manage the memory of this host's cgroups (systemd and its out-of-memory
+//! daemon, the kubelet and the container runtime, autoscalers and others), and the names that they
+//! have for cgroups.
 //!
-//! All of it is asked for by a thread of its own, so that a bus or a runtime that hangs delays
-//! nothing else.
+//! A thread of its own queries them, so that a bus or a runtime that hangs delays nothing else.
 
 #[cfg(test)]
 pub(crate) mod played;
@@ -25,41 +25,41 @@ use systemd::Systemd;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// What was found of someone else who manages memory.
+/// A finding about another program that manages memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Who, in one word.
+    /// The program, in one word.
     pub key: String,
-    /// Who does what, for a person.
+    /// Which program does what, for a person.
     pub message: String,
 }
 
-/// How the others are reached.
+/// How the other programs are reached.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `/proc`, or a folder that stands for it.
+    /// `/proc`, or a folder in its place.
     pub proc: PathBuf,
-    /// Whether limits of systemd's units are set through systemd.
+    /// Whether limits of systemd units are set through systemd.
     pub systemd: bool,
-    /// Sockets at which the container runtime may listen; the first that is there is asked.
+    /// Sockets at which the container runtime may listen; the first one that exists is used.
     pub sockets: Vec<PathBuf>,
 }
 
-/// What is known of one tenant.
+/// What is known about one tenant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfTenant {
-    /// Who else manages it.
+    /// Other programs that manage it.
     pub findings: Vec<Finding>,
-    /// What Kubernetes calls it.
+    /// Its names in Kubernetes.
     pub workload: Option<Workload>,
 }
 
-/// All that was found.
+/// Everything that was found.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Of the host.
+    /// Findings about the host.
     pub host: Vec<Finding>,
-    /// By cgroup.
+    /// Findings by cgroup.
     pub tenants: BTreeMap<String, OfTenant>,
 }
 
@@ -69,7 +69,7 @@ struct Shared {
     seen: Mutex<Arc<Seen>>,
 }
 
-/// Asks the others, in the background.
+/// Queries the other programs in the background.
 #[derive(Debug)]
 pub struct Managers {
     shared: Arc<Shared>,
@@ -80,16 +80,16 @@ pub struct Managers {
 }
 
 impl Managers {
-    /// Begins to ask.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When there is no thread for it.
+    /// Returns an error if the thread cannot be created.
     pub fn start(settings: Settings) -> Result<Self> {
         let systemd = settings.systemd.then(|| Arc::new(Systemd::default()));
         Self::with(settings, systemd)
     }
 
-    /// Begins to ask, of systemd this one.
+    /// Starts the thread with the given systemd.
     ///
     /// # Errors
     /// As [`Managers::start`].
@@ -100,7 +100,8 @@ impl Managers {
         let shared = Arc::<Shared>::default();
         let (asked, watched) = (systemd.clone(), Arc::clone(&shared));
         let watch = move || {
-            // Made and dropped by this thread: the one that starts it may run a runtime itself.
+            // This thread creates and drops the runtime, as the calling thread may run a runtime
+            // itself.
             let runtime = match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(started.send(Err(error))),
@@ -121,7 +122,7 @@ impl Managers {
         Ok(Self { shared, systemd, runtime, _end: end })
     }
 
-    /// From now on these are the tenants, by cgroup.
+    /// Sets the tenants, by cgroup.
     pub fn follow<'a>(&self, tenants: impl Iterator<Item = &'a str> + Clone) {
         let mut known = self.shared.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.iter().map(String::as_str).eq(tenants.clone()) {
@@ -135,7 +136,7 @@ impl Managers {
         Arc::clone(&self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Units of systemd, when limits are set through it.
+    /// Access to systemd units; `None` unless limits are set through systemd.
     #[must_use]
     pub fn units(&self) -> Option<Units> {
         let systemd = Arc::clone(self.systemd.as_ref()?);
@@ -143,7 +144,7 @@ impl Managers {
     }
 }
 
-/// Limits of units, for threads that may wait.
+/// Limits of units, for threads that may block.
 #[derive(Debug, Clone)]
 pub struct Units {
     systemd: Arc<Systemd>,
@@ -151,10 +152,11 @@ pub struct Units {
 }
 
 impl Units {
-    /// Sets the limit of a cgroup that is a unit; false where it is none, or systemd is not there.
+    /// Sets the limit of a cgroup that is a unit. Returns false if it is not one, or if systemd is
+    /// not running.
     ///
     /// # Errors
-    /// What systemd says, or that it does not answer in time.
+    /// Returns systemd's error, or an error if it does not answer in time.
     pub fn set_memory_high(&self, cgroup: &str, bytes: Option<u64>) -> io::Result<bool> {
         let (systemd, cgroup) = (Arc::clone(&self.systemd), cgroup.to_owned());
         self.wait(systemd::CALL_TIMEOUT, async move {
@@ -163,14 +165,14 @@ impl Units {
         })
     }
 
-    /// Asks to give a unit whose cgroup is gone its limit back, see [`Systemd::forget`].
+    /// Requests to give a unit whose cgroup is gone its first limit, see [`Systemd::forget`].
     #[must_use]
     pub fn forget(&self, cgroup: &str, bytes: Option<u64>) -> Asked<bool> {
         let (systemd, cgroup) = (Arc::clone(&self.systemd), cgroup.to_owned());
         self.ask(async move { systemd.forget(&cgroup, bytes).await })
     }
 
-    /// Asks on the thread of the managers.
+    /// Sends a request from the thread of the managers.
     fn ask<T: Send + 'static>(
         &self,
         asking: impl Future<Output = zbus::Result<T>> + Send + 'static,
@@ -180,7 +182,8 @@ impl Units {
         Asked(answer)
     }
 
-    /// The answer within `patience`. Threads that run a runtime may wait, too.
+    /// Sends a request and waits for its answer, at most for `patience`. A thread that runs an
+    /// async runtime may call this, too.
     fn wait<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -195,12 +198,13 @@ fn no_answer() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "systemd does not answer")
 }
 
-/// What systemd was asked for.
+/// A request to systemd.
 #[derive(Debug)]
 pub struct Asked<T>(Receiver<zbus::Result<T>>);
 
 impl<T> Asked<T> {
-    /// What systemd said, or that it never will. It is waited for `until` then; `None` when it has yet to say it.
+    /// Waits until `until` for the answer. Returns systemd's answer, or an error if there will
+    /// never be one; `None` if it has yet to come.
     #[must_use]
     pub fn answer(&self, until: Instant) -> Option<io::Result<T>> {
         match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {

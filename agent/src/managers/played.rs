@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One that plays systemd on a real bus, for tests.
+//! A substitute for systemd on a real bus, for tests.
 
 use super::systemd::Systemd;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use zbus::connection::Builder;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
-/// Runtime properties that were set, in their order.
+/// Runtime properties that were set, in order.
 pub type Set = Arc<Lock<Vec<(String, bool, u64)>>>;
 
 #[derive(Debug, zbus::DBusError)]
@@ -60,7 +60,7 @@ impl Manager {
     }
 }
 
-/// With the cgroup that it has.
+/// A service with the cgroup that it has.
 struct Service(&'static str);
 
 #[interface(name = "org.freedesktop.systemd1.Service")]
@@ -85,7 +85,7 @@ impl UnitOf {
     }
 }
 
-/// A bus at the address that is told, which ends with this value.
+/// A bus, which ends when the returned child is dropped, and its address.
 pub fn bus(dir: &Path) -> (Child, String) {
     let address = format!("unix:path={}", dir.join("bus").display());
     let config = dir.join("bus.conf");
@@ -100,8 +100,8 @@ pub fn bus(dir: &Path) -> (Child, String) {
     (bus.spawn().expect("dbus-daemon, of the package of that name"), address)
 }
 
-/// One that plays systemd on the bus, which it may have to wait for. While it `is_silent` it does not
-/// answer who asks for `slow.service`, whose cgroup is gone.
+/// A substitute for systemd on the bus at `address`, for which it waits. While `is_silent` is true,
+/// it does not answer requests about `slow.service`, whose cgroup is gone.
 pub async fn player(
     address: &str,
     set: &Set,
@@ -125,18 +125,18 @@ pub async fn player(
     panic!("no bus at {address}");
 }
 
-/// A systemd on a bus of its own, which ends with this value.
+/// A substitute for systemd on a bus of its own, which ends when this value is dropped.
 pub struct Played {
-    /// The way to it.
+    /// The connection to it.
     pub systemd: Arc<Systemd>,
-    /// What is set of its units.
+    /// The properties that were set on its units.
     pub set: Set,
     /// Whether it does not answer.
     pub is_silent: Arc<AtomicBool>,
     _kept: (Child, Connection),
 }
 
-/// One whose units have these drop-ins.
+/// A substitute whose units have these drop-ins.
 pub async fn played(dir: &Path, drop_ins: &[&str]) -> Played {
     let (set, is_silent) = (Set::default(), Arc::<AtomicBool>::default());
     let (bus, address) = bus(dir);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of the workloads of Kubernetes: which pod or container a cgroup is, by what the container
-//! runtime of the node says.
+//! Names of Kubernetes workloads: which pod or container a cgroup is, according to the container
+//! runtime of the node.
 //!
-//! The kubelet and the runtimes name the cgroup of a pod after its uid, and that of a container after
-//! its id, with either of their two drivers: `kubepods-burstable-pod1b4c_2e.slice` and
-//! `cri-containerd-3f9a….scope` by systemd, `pod1b4c-2e` and `3f9a…` by cgroupfs. Asking the runtime
-//! takes its socket and no rights in the cluster. It knows the labels of a pod as they were when its
-//! sandbox was made: a label that is changed later is seen when the pod is recreated.
+//! The kubelet and the runtimes name the cgroup of a pod after its uid, and that of a container
+//! after its id, with either of their two drivers: `kubepods-burstable-pod1b4c_2e.slice` and
+//! `cri-containerd-3f9a….scope` by systemd, `pod1b4c-2e` and `3f9a…` by cgroupfs. Querying the
+//! runtime requires its socket and no rights in the cluster. The runtime knows the labels of a pod
+//! as they were when its sandbox was created: a label that is changed later is seen when the pod is
+//! recreated.
 
 use super::Finding;
 use crate::wire::Workload;
@@ -23,30 +24,30 @@ mod cri {
 use cri::runtime_service_client::RuntimeServiceClient;
 use cri::{ListContainersRequest, ListPodSandboxRequest};
 
-/// Where containerd, CRI-O, k3s and Docker's adapter listen.
+/// Sockets of containerd, CRI-O, k3s and Docker's adapter.
 pub const SOCKETS: [&str; 4] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
     "/run/k3s/containerd/containerd.sock",
     "/run/cri-dockerd.sock",
 ];
-/// Labels of a pod that are told at most; those that come first by name.
+/// The most labels of a pod that are reported, in the order of their names.
 const LABELS_MAX: usize = 64;
-/// Bytes of all names and values of them at most: a snapshot has room for those of a thousand pods.
+/// The most bytes of all label names and values: a snapshot has room for those of a thousand pods.
 const LABEL_BYTES_MAX: usize = 1024;
-/// What the kubelet takes, too: a thousand containers with their annotations.
+/// The size that the kubelet accepts, too: a thousand containers with their annotations.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Labels with this prefix repeat what a workload says anyway.
+/// Labels with this prefix repeat what the workload's names say anyway.
 const OWN_LABELS: &str = "io.kubernetes.";
-/// What the admission controller of the VerticalPodAutoscaler leaves on pods.
+/// The annotation that the admission controller of the VerticalPodAutoscaler sets on pods.
 const AUTOSCALED: &str = "vpaUpdates";
 const REMARK_CHARS_MAX: usize = 200;
-/// What cAdvisor calls the container that holds the network of a pod.
+/// cAdvisor's name for the container that holds the network of a pod.
 const SANDBOX_CONTAINER: &str = "POD";
 const CONTAINER_ID_DIGITS: usize = 64;
 
-/// What a cgroup is to Kubernetes.
+/// What a cgroup is in Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Place {
     /// A container, by its id.
@@ -56,7 +57,7 @@ enum Place {
 }
 
 impl Place {
-    /// The innermost that a cgroup is, or is in.
+    /// The innermost container or pod that a cgroup is, or is in.
     fn of(cgroup: &str) -> Option<Self> {
         let is_of_kubernetes = cgroup.split('/').any(|name| name.starts_with("kubepods"));
         is_of_kubernetes.then(|| cgroup.rsplit('/').find_map(Self::of_name))?
@@ -76,18 +77,18 @@ impl Place {
     }
 }
 
-/// Whether a cgroup is one of Kubernetes.
+/// Whether a cgroup belongs to Kubernetes.
 #[must_use]
 pub fn is_pod(cgroup: &str) -> bool {
     Place::of(cgroup).is_some()
 }
 
-/// A workload, and who else manages it by what it says itself.
+/// A workload, and the other programs that manage it according to its annotations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
     /// Its names.
     pub workload: Workload,
-    /// Who sets what its limits are made of.
+    /// Programs that set its requests and limits.
     pub findings: Vec<Finding>,
 }
 
@@ -98,10 +99,10 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// Those that the container runtime has which listens at `socket`.
+    /// Queries the container runtime that listens at `socket`.
     ///
     /// # Errors
-    /// That nobody answers, or what is answered instead.
+    /// Returns the reason if there is no answer, or not a valid one.
     pub async fn ask(socket: &Path) -> Result<Self, String> {
         let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", socket.display());
         let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()))

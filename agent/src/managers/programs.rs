@@ -26,7 +26,7 @@ const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
 const QUALITY_OF_SERVICE: &str = "sets memory.max, memory.min and memory.high of pods and \
     containers (MemoryQoS)";
 
-/// Those that run, by `/proc`, in the order of their names.
+/// The programs that run, according to `/proc`, sorted by name.
 #[must_use]
 pub fn running(proc: &Path) -> Vec<Finding> {
     let mut found = BTreeMap::new();
@@ -49,8 +49,8 @@ pub fn running(proc: &Path) -> Vec<Finding> {
     found.into_iter().map(finding).collect()
 }
 
-/// Whether a kubelet has the feature, by its arguments or its configuration. In a container without
-/// the host's files only the arguments are seen.
+/// Whether a kubelet has the feature MemoryQoS, by its arguments or its configuration. In a
+/// container without the host's files, only the arguments are visible.
 fn has_memory_qos(process: &Path) -> bool {
     let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
     let arguments: Vec<String> =
@@ -66,7 +66,8 @@ fn has_memory_qos(process: &Path) -> bool {
         || fs::read_to_string(config).is_ok_and(|text| turns_on_memory_qos(&text))
 }
 
-/// The gate as YAML or JSON has it, a line by itself or not.
+/// Whether a configuration turns the feature on. The gate may be in YAML or JSON, on a line by
+/// itself or not.
 fn turns_on_memory_qos(config: &str) -> bool {
     let uncommented = config.lines().filter(|line| !line.trim_start().starts_with('#'));
     let packed: String = uncommented

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! systemd over D-Bus: which cgroups are its units, and properties of those.
+//! systemd over D-Bus: which cgroups are its units, and the properties of those.
 //!
-//! systemd keeps what it writes to a cgroup as properties of the unit, and writes it again whenever it
-//! sees fit, for instance after `daemon-reload`. So the limit of a unit is set as its property
-//! `MemoryHigh`, until the next boot, as `systemctl set-property --runtime` does it; systemd writes
-//! the file. Cgroups below a unit with `Delegate=yes` are no units: they belong to whoever they are
-//! delegated to, and systemd never writes to them.
+//! systemd stores what it writes to a cgroup as properties of the unit, and writes it again at
+//! times of its own, for instance after `daemon-reload`. The limit of a unit is therefore set as
+//! its property `MemoryHigh`, until the next boot, as `systemctl set-property --runtime` does;
+//! systemd writes the file. Cgroups below a unit with `Delegate=yes` are not units: they belong to
+//! the program to which they are delegated, and systemd never writes to them.
 //!
-//! Calls go over the system bus. systemd's own socket, which `systemctl` uses where there is no bus, is
-//! no interface for others, and its messages have a sender that the D-Bus specification does not allow.
+//! Calls use the system bus. systemd's own socket, which `systemctl` uses if there is no bus, is
+//! not an interface for other programs, and its messages have a sender that the D-Bus specification
+//! does not allow.
 
 use serde::Serialize;
 use std::io;
@@ -24,7 +25,7 @@ const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 const HIGH: &str = "MemoryHigh";
-/// What `systemctl set-property --runtime` leaves of it.
+/// The drop-in that `systemctl set-property --runtime` leaves for the limit.
 const HIGH_DROP_IN: &str = "/50-MemoryHigh.conf";
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,25 +38,25 @@ pub struct Unit {
     interface: &'static str,
 }
 
-/// systemd, when it is there.
+/// systemd, if it is running.
 #[derive(Debug, Default)]
 pub struct Systemd {
-    /// Of the bus; the system's where there is none.
+    /// Address of the bus; `None` means the system's.
     address: Option<String>,
     bus: Mutex<Option<Connection>>,
 }
 
 impl Systemd {
-    /// The one on the bus at `address`.
+    /// The systemd on the bus at `address`.
     #[must_use]
     pub fn at(address: &str) -> Self {
         Self { address: Some(address.into()), bus: Mutex::default() }
     }
 
-    /// Its version; `None` where it is not there.
+    /// Its version; `None` if it is not running.
     ///
     /// # Errors
-    /// What it says, or that it does not answer.
+    /// Returns its error, or an error if it does not answer.
     pub async fn version(&self) -> zbus::Result<Option<String>> {
         let told = match self.bus().await {
             Ok(bus) => property(&bus, MANAGER_PATH, MANAGER, "Version").await,
@@ -64,23 +65,23 @@ impl Systemd {
         unless_absent(told.and_then(String::try_from))
     }
 
-    /// The unit whose cgroup this is; `None` where it is none, or systemd is not there.
+    /// The unit whose cgroup this is; `None` if there is none, or if systemd is not running.
     ///
     /// # Errors
-    /// What systemd says, or that it does not answer.
+    /// Returns systemd's error, or an error if it does not answer.
     pub async fn unit_of(&self, cgroup: &str) -> zbus::Result<Option<Unit>> {
         let Some((name, interface)) = unit_name(cgroup) else { return Ok(None) };
         let Some(path) = self.load("GetUnit", name).await? else { return Ok(None) };
         let unit = Unit { name: name.to_owned(), path, interface };
-        // A unit of the same name elsewhere, as of the manager of a user.
+        // There may be a unit of the same name elsewhere, such as one of a user's manager.
         let is_it = self.cgroup_of(&unit).await? == cgroup;
         Ok(is_it.then_some(unit))
     }
 
-    /// Sets the limit of a unit until the next boot; `None` is no limit.
+    /// Sets the limit of a unit until the next boot; `None` means no limit.
     ///
     /// # Errors
-    /// What systemd says, or that it does not answer.
+    /// Returns systemd's error, or an error if it does not answer.
     pub async fn set_memory_high(&self, unit: &str, bytes: Option<u64>) -> zbus::Result<()> {
         let bus = self.bus().await?;
         let value = Variant::from(bytes.unwrap_or(u64::MAX));
@@ -90,11 +91,11 @@ impl Systemd {
         self.unless_lost(set).await.map(drop)
     }
 
-    /// Gives a unit whose cgroup is gone its limit back, where one was set until the next boot: it
-    /// would begin with that again. Whether there was one.
+    /// Sets the limit of a unit whose cgroup is gone to `bytes`, if a limit was set until the next
+    /// boot: the unit would start with that one again. Returns whether there was one.
     ///
     /// # Errors
-    /// What systemd says, or that it does not answer.
+    /// Returns systemd's error, or an error if it does not answer.
     pub async fn forget(&self, cgroup: &str, bytes: Option<u64>) -> zbus::Result<bool> {
         let found = unit_name(cgroup).filter(|(name, _)| !name.ends_with(".scope"));
         let Some((name, interface)) = found else { return Ok(false) };
@@ -102,7 +103,7 @@ impl Systemd {
         let unit = Unit { name: name.to_owned(), path, interface };
         let now = self.cgroup_of(&unit).await?;
         if !now.is_empty() && now != cgroup {
-            // It is the one of another cgroup whose name ends alike.
+            // The unit belongs to another cgroup whose name has the same end.
             return Ok(false);
         }
         let bus = self.bus().await?;
@@ -116,10 +117,10 @@ impl Systemd {
         Ok(true)
     }
 
-    /// What systemd-oomd does to a unit: its properties `ManagedOOM...` that say `kill`.
+    /// What systemd-oomd does to a unit: its properties `ManagedOOM...` whose value is `kill`.
     ///
     /// # Errors
-    /// What systemd says, or that it does not answer.
+    /// Returns systemd's error, or an error if it does not answer.
     pub async fn managed_oom(&self, unit: &Unit) -> zbus::Result<Vec<&'static str>> {
         let bus = self.bus().await?;
         let mut found = Vec::new();
@@ -135,14 +136,14 @@ impl Systemd {
         Ok(found)
     }
 
-    /// The cgroup that a unit has now; empty where it has none.
+    /// The present cgroup of a unit; empty if it has none.
     async fn cgroup_of(&self, unit: &Unit) -> zbus::Result<String> {
         let bus = self.bus().await?;
         let told = property(&bus, unit.path.as_str(), unit.interface, "ControlGroup").await?;
         Ok(String::try_from(told).unwrap_or_default())
     }
 
-    /// The object of a unit; `None` where there is none, or systemd is not there.
+    /// The object of a unit; `None` if there is none, or if systemd is not running.
     async fn load(&self, method: &str, name: &str) -> zbus::Result<Option<OwnedObjectPath>> {
         let asked = match self.bus().await {
             Ok(bus) => call(&bus, MANAGER_PATH, MANAGER, method, &(name,)).await,
@@ -155,7 +156,7 @@ impl Systemd {
         }
     }
 
-    /// The connection, made where there is none.
+    /// The connection, which is made if there is none.
     async fn bus(&self) -> zbus::Result<Connection> {
         let mut known = self.bus.lock().await;
         if let Some(bus) = known.as_ref() {
@@ -172,7 +173,7 @@ impl Systemd {
         Ok(bus)
     }
 
-    /// A connection that is lost is recreated the next time.
+    /// Drops a connection that is lost, so that the next call makes another.
     async fn unless_lost<T>(&self, result: zbus::Result<T>) -> zbus::Result<T> {
         if let Err(zbus::Error::InputOutput(_)) = &result {
             *self.bus.lock().await = None;
@@ -181,7 +182,7 @@ impl Systemd {
     }
 }
 
-/// No answer where there is no bus, or no systemd on it.
+/// Turns the error for a missing bus, or for a bus without systemd, into `None`.
 fn unless_absent<T>(result: zbus::Result<T>) -> zbus::Result<Option<T>> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     match result {
@@ -216,7 +217,7 @@ async fn property(
     told?.body().deserialize()
 }
 
-/// The name that a unit would have whose cgroup this is, and its kind's interface.
+/// The name of the unit that would have this cgroup, and the D-Bus interface of its kind.
 pub(super) fn unit_name(cgroup: &str) -> Option<(&str, &'static str)> {
     if cgroup == "/" {
         return Some(("-.slice", "org.freedesktop.systemd1.Slice"));
@@ -233,7 +234,7 @@ pub(super) fn unit_name(cgroup: &str) -> Option<(&str, &'static str)> {
     Some((name, interface))
 }
 
-/// Whether a cgroup is named as that of a unit.
+/// Whether the name of a cgroup is that of a unit.
 #[must_use]
 pub fn is_unit(cgroup: &str) -> bool {
     unit_name(cgroup).is_some()

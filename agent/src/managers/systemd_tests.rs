@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Against one that plays systemd on a real bus, for answers that the real one gives rarely; what
-//! the real one does is tested in the machine.
+//! Tests against a substitute for systemd on a real bus, for answers that the real one rarely
+//! gives. Tests in the virtual machine cover the real one.
 
 use super::super::played::{Played, Set, bus, played, player};
 use super::*;
@@ -54,7 +54,7 @@ async fn a_bus_that_was_lost_is_found_again() {
         let (mut bus, address) = bus(dir.path());
         let set = Set::default();
         let _player = player(&address, &set, &[], &Arc::default()).await;
-        // The first call after a loss may find that out, the next one does not.
+        // The first call after a lost connection may fail; the next one makes another connection.
         let mut found = systemd.unit_of(DB).await;
         if found.is_err() {
             found = systemd.unit_of(DB).await;
@@ -91,7 +91,7 @@ async fn limits_of_units_go_through_systemd_and_others_do_not() {
     let managers = super::super::Managers::with(settings, Some(Arc::clone(systemd))).unwrap();
     let units = managers.units().unwrap();
     managers.follow([DB].into_iter());
-    // By a thread of a runtime, as when the agent begins.
+    // A thread of an async runtime makes these calls, as when the agent starts.
     let was_set = [DB, "/jobs/a"].map(|cgroup| units.set_memory_high(cgroup, Some(4096)).unwrap());
     assert_eq!(was_set, [true, false]);
     assert_eq!(set.lock().unwrap().len(), 1);

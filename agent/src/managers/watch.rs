@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks again and again: programs rarely, units and workloads when there are new tenants.
+//! Queries the other programs repeatedly: programs rarely, units and workloads when there are new
+//! tenants.
 
 use super::pods::{self, Pods};
 use super::systemd::{Systemd, lineage, unit_name};
@@ -10,16 +11,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Tenants are looked through so often.
+/// Interval at which the tenants are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// What changes rarely is asked for again after so long.
+/// Interval at which facts that rarely change are queried again.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
-/// A runtime that does not know a cgroup, or does not answer, is asked again after so long: at first,
-/// and at most.
+/// Time until a runtime that does not know a cgroup, or does not answer, is queried again: at
+/// first, and at most.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(64);
 
-/// Asks until it is dropped. What was found is put together again only when something changed.
+/// Queries until the future is dropped. The findings are put together only when something changed.
 pub(super) async fn run(settings: &Settings, systemd: Option<&Systemd>, shared: &Shared) {
     let mut ticks = interval(LOOK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -79,18 +80,18 @@ struct Programs {
 impl Programs {
     async fn look(&mut self, proc: &Path) {
         let proc = proc.to_path_buf();
-        // Thousands of small files: calls of others are answered meanwhile.
+        // These are thousands of small files. Other tasks of the runtime go on in the meantime.
         let found = tokio::task::spawn_blocking(move || programs::running(&proc)).await;
         self.found = found.unwrap_or_default();
         self.due = Some(Instant::now() + REFRESH_INTERVAL);
     }
 }
 
-/// What systemd-oomd does to units, and when they are asked for again.
+/// What systemd-oomd does to units, and when each is queried again.
 #[derive(Default)]
 struct Units {
     kills: HashMap<String, (Vec<&'static str>, Instant)>,
-    /// When the first of them is.
+    /// The earliest of these times.
     due: Option<Instant>,
 }
 
@@ -118,7 +119,8 @@ impl Units {
         self.due = Some(first.unwrap_or(now + REFRESH_INTERVAL));
     }
 
-    /// Of a cgroup and of all units that it is in: what kills these may kill it.
+    /// The findings about a cgroup and all units that it is in: whatever kills these may kill the
+    /// cgroup.
     fn of(&self, cgroup: &str) -> Vec<Finding> {
         let of_unit = |above: &str| {
             let (properties, _) = self.kills.get(above).filter(|(found, _)| !found.is_empty())?;
@@ -142,12 +144,12 @@ async fn kills(systemd: &Systemd, cgroup: &str) -> zbus::Result<Vec<&'static str
     }
 }
 
-/// Names of workloads, and why there are none.
+/// Names of workloads, and the reason if there are none.
 #[derive(Default)]
 struct Workloads {
     pods: Pods,
     problem: Option<Finding>,
-    /// When the runtime is asked again for what it did not know, and how long after that.
+    /// When the runtime is queried again about unknown cgroups, and the pause after that.
     retry: Option<(Instant, Duration)>,
     asked_for: Vec<String>,
 }
@@ -163,7 +165,8 @@ impl Workloads {
         let is_new = unknown.iter().any(|cgroup| !self.asked_for.contains(cgroup));
         let now = Instant::now();
         let wait = match self.retry {
-            // One retry soon: a cgroup is made before the runtime lists its container.
+            // One retry follows soon, as a cgroup is created before the runtime lists its
+            // container.
             Some((due, _)) if due > now && !is_new => return,
             Some((_, wait)) if !is_new => (2 * wait).min(RETRY_INTERVAL_MAX),
             _ => RETRY_INTERVAL,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which node a configuration asks for: the only place that knows all kinds.
+//! Creates the node that a configuration describes. This is the only module that knows all kinds of
+//! nodes.
 
 use super::Node;
 use super::kernel::KernelNode;
@@ -11,11 +12,11 @@ use crate::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// The node of `config`.
+/// Opens the node of `config`.
 ///
 /// # Errors
-/// [`Error::Config`] on a section that makes no sense or belongs to another kind, and what the node
-/// says when it cannot be opened.
+/// Returns [`Error::Config`] for a section that is invalid or belongs to another kind of node, and
+/// the node's own error if it cannot be opened.
 pub fn open(config: &Config) -> Result<Box<dyn Node>> {
     check_sections(config)?;
     let curves: CurvesSettings = section(config, "curves", config.curves.as_ref())?;
@@ -29,7 +30,7 @@ pub fn open(config: &Config) -> Result<Box<dyn Node>> {
     Ok(Box::new(KernelNode::open(kernel, &curves, &config.state_dir)?))
 }
 
-/// What `[kernel]` says, with its defaults; `None` for a simulated node.
+/// Reads `[kernel]` with its defaults. Returns `None` for a simulated node.
 fn kernel_section(
     path: &Path,
     kind: Kind,
@@ -45,10 +46,12 @@ fn kernel_section(
     Ok(Some(KernelConfig { kind, ..parsed }))
 }
 
-/// The node that may hold something, without its curves, to give that back.
+/// Opens, without curves, the node whose tenants may still have policies or limits of an agent, so
+/// that these can be returned.
 ///
 /// # Errors
-/// As [`open`]; [`Error::Config`] for a simulated node, which holds nothing.
+/// As [`open`]. Returns [`Error::Config`] for a simulated node, on which nothing outlives the
+/// agent.
 pub fn open_unwatched(held: &Held) -> Result<Box<dyn Node>> {
     let Some(section) = kernel_section(&held.path, held.kind, held.kernel.as_ref())? else {
         let message = "kind = \"simulated\": such a node holds nothing".into();
@@ -57,10 +60,10 @@ pub fn open_unwatched(held: &Held) -> Result<Box<dyn Node>> {
     Ok(Box::new(KernelNode::open_unwatched(section, &held.state_dir)?))
 }
 
-/// A section that nobody would read is a mistake, not a spare.
+/// Refuses a section that this kind of node does not read, since writing one is a mistake.
 ///
 /// # Errors
-/// [`Error::Config`].
+/// Returns [`Error::Config`].
 pub fn check_sections(config: &Config) -> Result<()> {
     let refuse =
         |message: &str| Error::Config { path: config.path.clone(), message: message.into() };
@@ -78,10 +81,10 @@ pub fn check_sections(config: &Config) -> Result<()> {
     }
 }
 
-/// What the section `name` says, or its defaults when there is none.
+/// Reads the section `name`, or returns its defaults if it is missing.
 ///
 /// # Errors
-/// [`Error::Config`], one line that names the section and what is wrong in it.
+/// Returns [`Error::Config`], whose one line names the section and the mistake.
 pub fn section<T: DeserializeOwned>(
     config: &Config,
     name: &str,

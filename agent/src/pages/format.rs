@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The text of a list: a line `FIRST_PAGE PAGES PATH` for each range, pages of 4 KiB in decimal.
+//! The text format of a list: a line `FIRST_PAGE PAGES PATH` for each range, with pages of 4 KiB in
+//! decimal.
 
 use super::{PAGE_BYTES, Range};
 use crate::error::{Error, Result};
@@ -8,13 +9,13 @@ use std::io::{self, BufRead, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Ranges of a list at most.
+/// The most ranges in a list.
 pub const MOST_RANGES: u64 = 1 << 24;
-/// Bytes of a path at most: what the kernel allows.
+/// The most bytes in a path, the kernel's limit.
 pub const MOST_PATH_BYTES: usize = 4095;
-/// Bytes of a line at most, its end included: a path and two numbers of 20 digits.
+/// The most bytes in a line, with its end: a path and two numbers of 20 digits.
 pub const MOST_LINE_BYTES: usize = MOST_PATH_BYTES + 2 * (20 + 1) + 1;
-/// Files have no page from here on.
+/// Files have no page at or after this one.
 const END_PAGE: u64 = i64::MAX as u64 / PAGE_BYTES;
 
 /// Whether a list can name the file.
@@ -34,10 +35,10 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// A line without its end.
+    /// Parses a line without its end.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the mistake in it.
     pub fn parse(line: &'a [u8]) -> std::result::Result<Self, &'static str> {
         const FORM: &str = "expected FIRST_PAGE PAGES PATH, with one blank between";
         let (Range { first, pages }, path) = parts(line).ok_or(FORM)?;
@@ -55,7 +56,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The two numbers of a line, whatever they are, and the rest of it.
+/// The two numbers of a line, unchecked, and the rest of it.
 #[must_use]
 pub fn parts(line: &[u8]) -> Option<(Range, &[u8])> {
     let mut words = line.splitn(3, |&byte| byte == b' ');
@@ -78,15 +79,15 @@ pub struct ListWriter<W> {
 }
 
 impl<W: Write> ListWriter<W> {
-    /// A list of at most [`MOST_RANGES`].
+    /// Writes a list of at most [`MOST_RANGES`].
     pub fn new(out: W) -> Self {
         Self { out, room: MOST_RANGES }
     }
 
-    /// Adds a range of a file that can be named; `false` when the list is full.
+    /// Adds a range of a file that a list can name. Returns `false` if the list is full.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn write(&mut self, line: Line<'_>) -> io::Result<bool> {
         if self.room == 0 {
             return Ok(false);
@@ -98,10 +99,10 @@ impl<W: Write> ListWriter<W> {
         Ok(true)
     }
 
-    /// Writes what was not written yet.
+    /// Writes what is still buffered.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -117,15 +118,16 @@ pub struct ListReader<R> {
 }
 
 impl<R: BufRead> ListReader<R> {
-    /// A list that errors call `name`.
+    /// Reads a list for which errors use `name`.
     pub fn new(input: R, name: &Path) -> Self {
         Self { input, name: name.into(), line: Vec::new(), number: 0 }
     }
 
-    /// The next line; none at the end.
+    /// The next line; `None` at the end.
     ///
     /// # Errors
-    /// A line that is not of the format, with its number, and what the system says.
+    /// Returns an error with the number of a line that is not of the format, or the error of the
+    /// operating system.
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>> {
         self.line.clear();
         let mut bounded = (&mut self.input).take(MOST_LINE_BYTES as u64);

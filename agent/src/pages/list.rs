@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pages of a cgroup that are in memory, as a list.
+//! Lists the pages of a cgroup that are in memory.
 
 use super::format::{Line, ListWriter, MOST_RANGES};
 use super::open_files::{OpenFile, OpenFiles};
@@ -12,39 +12,39 @@ use std::path::{Path, PathBuf};
 
 pub use super::open_files::NotOpened;
 
-/// Pages that are in memory, by files in the order of their paths. Takes 16 bytes for each range.
+/// Pages that are in memory, by files in the order of their paths. Takes 16 bytes per range.
 #[derive(Debug, Default)]
 pub struct PageList {
     files: Vec<(PathBuf, Vec<Range>)>,
     ranges: usize,
     /// Files that were left out.
     pub not_opened: NotOpened,
-    /// Pages beyond the ranges that there is room for.
+    /// Pages that did not fit into the maximum number of ranges.
     pub no_room: u64,
-    /// Pages at the ends of large files that were not looked at.
+    /// Pages at the ends of large files that were not checked.
     pub unasked: u64,
 }
 
-/// What came of a list.
+/// The totals of a written list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files in the list.
     pub files: u64,
     /// Pages in the list.
     pub pages: u64,
-    /// Pages left out as more than were asked for.
+    /// Pages left out because more were in memory than requested.
     pub beyond_most: u64,
-    /// Pages beyond the ranges that there is room for.
+    /// Pages that did not fit into the maximum number of ranges.
     pub no_room: u64,
 }
 
 impl PageList {
-    /// Of the files that the processes of `cgroup` and of the cgroups below it have open or mapped,
-    /// the pages that are in memory, whoever they are charged to. With directories in `below` only of
-    /// files below one of them.
+    /// Lists the pages in memory of the files that the processes of `cgroup` and of the cgroups
+    /// below it have open or mapped, whichever cgroup the pages are charged to. If `below` contains
+    /// directories, only files below one of them count.
     ///
     /// # Errors
-    /// When processes or their files cannot be looked at, which takes root.
+    /// Returns an error if processes or their files cannot be inspected, which requires root.
     pub fn of_cgroup(cgroup: &Cgroup, below: &[PathBuf]) -> Result<Self> {
         let mut list = Self::default();
         let mut files = OpenFiles::default();
@@ -74,18 +74,18 @@ impl PageList {
         Ok(())
     }
 
-    /// Pages that are in memory.
+    /// Number of pages that are in memory.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.files.iter().flat_map(|(_, ranges)| ranges).map(|range| range.pages).sum()
     }
 
-    /// Writes at most `most` of the pages. If there are more, the same share of each part of the list
-    /// is left out, in blocks of [`BLOCK_PAGES`](super::BLOCK_PAGES), since nobody knows which pages
-    /// were used last.
+    /// Writes at most `most` of the pages. If there are more, the same share of each part of the
+    /// list is left out, in blocks of [`BLOCK_PAGES`](super::BLOCK_PAGES), since it is unknown
+    /// which pages were used last.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn write(&self, most: Option<u64>, out: impl Write) -> io::Result<Written> {
         let total = self.pages();
         let mut share = Share { most: most.unwrap_or(total).min(total), total, seen: 0, kept: 0 };
@@ -117,12 +117,12 @@ impl PageList {
     }
 }
 
-/// Whether a file is below one of the directories, or there are none.
+/// Whether a file is below one of the directories, or there are no directories.
 fn is_below(file: &Path, dirs: &[PathBuf]) -> bool {
     dirs.is_empty() || dirs.iter().any(|dir| file.starts_with(dir))
 }
 
-/// Keeps `most` of `total` pages, as evenly as their blocks allow.
+/// Selects `most` of `total` pages, as evenly as their blocks allow.
 #[derive(Debug)]
 struct Share {
     most: u64,
@@ -141,7 +141,7 @@ impl Share {
     }
 }
 
-/// Bytes of so many pages, in MiB.
+/// The size of `pages` in MiB.
 #[must_use]
 pub fn mib(pages: u64) -> f64 {
     (pages * PAGE_BYTES) as f64 / f64::from(1 << 20)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pages of files that are in memory: those of a cgroup as a list, and a list read into the page
-//! cache, so that a tenant that moves to another node finds its page cache warm there.
+//! Pages of files that are in memory: lists those of a cgroup, and reads a list into the page
+//! cache, so that a tenant that moves to another node starts with a warm page cache there.
 
 pub mod format;
 pub mod list;
@@ -10,16 +10,16 @@ mod residency;
 
 pub use crate::curves::PAGE_BYTES;
 
-/// Pages of a block, 128 KiB: the most that is read at once, and what a bound on a list keeps or
-/// leaves out.
+/// Pages of a block, 128 KiB: the most that is read at a time, and the unit in which a bounded list
+/// includes or leaves out pages.
 pub const BLOCK_PAGES: u64 = 32;
 
 /// Consecutive pages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// The first of them; the file begins with page 0.
+    /// The first page; a file begins with page 0.
     pub first: u64,
-    /// How many, at least 1.
+    /// Number of pages, at least 1.
     pub pages: u64,
 }
 
@@ -30,12 +30,13 @@ impl Range {
         self.first + self.pages
     }
 
-    /// The parts of it that are in one block each; blocks begin at multiples of [`BLOCK_PAGES`].
+    /// The parts of the range that are in one block each; blocks begin at multiples of
+    /// [`BLOCK_PAGES`].
     pub fn blocks(self) -> impl Iterator<Item = Self> {
         self.parts(BLOCK_PAGES)
     }
 
-    /// The parts of it between multiples of `pages`.
+    /// The parts of the range between multiples of `pages`.
     pub fn parts(self, pages: u64) -> impl Iterator<Item = Self> {
         let mut first = self.first;
         std::iter::from_fn(move || {

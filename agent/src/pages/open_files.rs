@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that processes have open or mapped, as /proc shows them.
+//! Files that processes have open or mapped, according to /proc.
 
 use super::format;
 use crate::error::{Error, Result};
@@ -13,48 +13,48 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// File systems without a disk: tmpfs, ramfs, hugetlbfs.
+/// Magic numbers of file systems without a disk: tmpfs, ramfs, hugetlbfs.
 const IN_MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
-/// What the kernel adds to the path of a file whose name was removed. A file that is really called so
-/// is taken for removed, too.
+/// The suffix that the kernel adds to the path of a file whose name was removed. A file whose name
+/// really ends like this counts as removed, too.
 const DELETED: &[u8] = b" (deleted)";
 
-/// A file, opened for this process too.
+/// A file, also opened by this process.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// Its path as /proc shows it.
+    /// Its path according to /proc.
     pub path: PathBuf,
     /// The file.
     pub file: File,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Files that were not opened, by the reason.
+/// Number of files that were not opened, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NotOpened {
-    /// Removed, though some process has them open.
+    /// Removed files that a process still has open.
     pub deleted: u64,
-    /// A list cannot name them: the path has a newline, or is too long or not absolute.
+    /// Files that a list cannot name: the path has a newline, is too long, or is not absolute.
     pub unnamed: u64,
-    /// The system refused it.
+    /// Files that the operating system refused to open.
     pub refused: u64,
 }
 
-/// What was seen so far: each file once, though many processes may have it open.
+/// The files seen so far: each one once, even if many processes have it open.
 #[derive(Debug, Default)]
 pub struct OpenFiles {
     seen: HashSet<(u64, u64)>,
-    /// What was left out.
+    /// The files that were left out.
     pub not_opened: NotOpened,
 }
 
 impl OpenFiles {
-    /// Shows `visit` the files of a process that were not seen yet. Of a process that is gone, or goes
-    /// meanwhile, it shows what it can.
+    /// Calls `visit` for the files of a process that were not seen yet. If a process has ended, or
+    /// ends in the meantime, its files are visited as far as possible.
     ///
     /// # Errors
-    /// When the files of other processes are not shown to this one.
+    /// Returns an error if this process may not see the files of others.
     pub fn of_process(&mut self, pid: u32, visit: &mut impl FnMut(OpenFile)) -> Result<()> {
         for name in ["fd", "map_files"] {
             let dir = PathBuf::from(format!("/proc/{pid}/{name}"));
@@ -81,12 +81,12 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// The file behind a link, if it is a regular one on a disk that was not seen yet.
+    /// The file behind a link, if it is a regular file on a disk that was not seen yet.
     fn of_link(&mut self, link: &Path) -> io::Result<Option<OpenFile>> {
         let found = match fs::metadata(link) {
-            // Links of mappings are followed for root only.
+            // Only root can follow links of mappings.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Err(error),
-            // As of a file system in user space that is only for its user.
+            // For example, a FUSE file system that only its user may access.
             Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
                 self.not_opened.refused += 1;
                 return Ok(None);
@@ -102,7 +102,7 @@ impl OpenFiles {
         }
         match opened(link, &found) {
             Ok(Some((file, path))) => Ok(self.unless_left_out(file, path)),
-            // Meanwhile the link is one to another file.
+            // The link now refers to another file.
             Ok(None) => {
                 self.seen.remove(&(found.dev(), found.ino()));
                 Ok(None)
@@ -131,8 +131,8 @@ impl OpenFiles {
     }
 }
 
-/// The file behind a link and its path, if it is still the one that was `found` and the process is
-/// there. The path is that of the file which was opened, whatever became of the link.
+/// The file behind a link and its path, if it is still the one that was `found` and the process
+/// exists. The path is that of the opened file, whatever happened to the link.
 fn opened(link: &Path, found: &Metadata) -> io::Result<Option<(File, PathBuf)>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Some(file) = unless_gone(open(link, flags, Mode::empty()).map_err(io::Error::from))? else {
@@ -147,7 +147,7 @@ fn opened(link: &Path, found: &Metadata) -> io::Result<Option<(File, PathBuf)>> 
     Ok(Some((File::from(file), PathBuf::from(OsString::from_vec(path)))))
 }
 
-/// None of what the system says no longer exists.
+/// Turns an error for a file or process that no longer exists into `None`.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),

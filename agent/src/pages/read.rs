@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads the pages of a list, so that they are in the page cache.
+//! Reads the pages of a list into the page cache.
 
 use super::format::{Line, ListReader};
 use super::{BLOCK_PAGES, PAGE_BYTES, Range};
@@ -11,20 +11,20 @@ use std::io::{self, BufRead, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Pages of a list, by what came of them.
+/// Pages of a list, by result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PagesRead {
-    /// Read, or in memory before.
+    /// Pages that were read, or were in memory before.
     pub pages: u64,
-    /// There is no such file.
+    /// Pages of files that do not exist.
     pub missing: u64,
-    /// What is there is no regular file.
+    /// Pages of paths that are not regular files.
     pub not_regular: u64,
-    /// The file is shorter.
+    /// Pages after the end of a file.
     pub past_end: u64,
-    /// The system refused it.
+    /// Pages that the operating system refused to read.
     pub failed: u64,
-    /// Why, of the first that failed.
+    /// The first error.
     pub first_failure: Option<String>,
 }
 
@@ -36,13 +36,14 @@ enum Unreadable {
     Refused,
 }
 
-/// Reads what a list names, by one read of at most [`BLOCK_PAGES`] after the other: other processes
-/// wait for no more than one of them. What cannot be read is skipped and counted. Each page is read
-/// into a buffer: when the read returns it is in memory and charged to the cgroup of the caller,
-/// unless it was in memory before. readahead(2) returns earlier, and does not tell what failed.
+/// Reads the pages that a list names, with one read of at most [`BLOCK_PAGES`] after the other, so
+/// that other processes wait for at most one of them. What cannot be read is skipped and counted.
+/// Each page is read into a buffer: when the read returns, it is in memory and charged to the
+/// cgroup of the caller, unless it was in memory before. readahead(2) would return earlier, and
+/// does not report failures.
 ///
 /// # Errors
-/// A list that is damaged; what precedes that line has been read then.
+/// Returns an error for a damaged list. Everything before that line has been read then.
 pub fn read(list: &mut ListReader<impl BufRead>) -> Result<PagesRead> {
     let mut reader = Reader::new();
     while let Some(line) = list.next_line()? {
@@ -51,7 +52,7 @@ pub fn read(list: &mut ListReader<impl BufRead>) -> Result<PagesRead> {
     Ok(reader.done)
 }
 
-/// A file is open as long as lines name it.
+/// A file stays open while consecutive lines name it.
 struct Reader {
     buffer: Vec<u8>,
     path: PathBuf,
@@ -105,7 +106,7 @@ impl Reader {
         }
     }
 
-    /// `false` when the file ends before the end of the block.
+    /// Returns `false` if the file ends before the end of the block.
     fn read_block(&mut self, block: Range) -> bool {
         let Ok(file) = &self.file else {
             return true;
@@ -142,15 +143,15 @@ impl Reader {
     }
 }
 
-/// A regular file, without readahead: what is read is what the list names. Something else is
-/// `InvalidInput`, and is not opened, as that may have effects.
+/// Opens a regular file without readahead, so that only what the list names is read. Anything else
+/// gives `InvalidInput` and is not opened, as opening it may have effects.
 fn open_to_read(path: &Path) -> io::Result<File> {
     let not_regular = || io::Error::from(ErrorKind::InvalidInput);
     if !fs::metadata(path)?.is_file() {
         return Err(not_regular());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    // Only its owner, or root, may read a file without changing when it was read last.
+    // Only its owner or root may open a file in this way, which does not update its access time.
     let file = match open(path, flags | OFlags::NOATIME, Mode::empty()) {
         Err(Errno::PERM) => open(path, flags, Mode::empty())?,
         opened => opened?,
@@ -159,7 +160,7 @@ fn open_to_read(path: &Path) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(not_regular());
     }
-    // A file system without such advice reads more than was asked for; that is no harm.
+    // A file system without such advice reads more than requested, which does no harm.
     let _ = fadvise(&file, 0, None, Advice::Random);
     Ok(file)
 }
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_read_that_fails_is_told_with_the_reason() {
-        // It can be opened, but no address of this process has page 1.
+        // The path can be opened, but no address of this process has page 1.
         let done = read_text("1 2 /proc/self/mem\n");
         assert_eq!((done.pages, done.failed), (0, 2));
         assert!(done.first_failure.unwrap().starts_with("/proc/self/mem: "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which pages of a file are in memory, as mincore(2) tells. That takes time by the size of the file,
-//! so that of a large one only those parts are asked of in which cachestat(2) counts pages.
+//! Which pages of a file are in memory, according to mincore(2). Its time grows with the size of
+//! the file, so in a large file only the parts in which cachestat(2) counts pages are checked.
 
 mod counted;
 
@@ -10,19 +10,19 @@ use memmap2::MmapOptions;
 use std::fs::File;
 use std::io;
 
-/// So much of a file is mapped at a time, 1 GiB.
+/// Number of pages that are mapped at a time, 1 GiB.
 const WINDOW_PAGES: u64 = 1 << 18;
-/// So many windows are looked at where the kernel does not count, 1 TiB.
+/// The most windows that are checked if the kernel has no cachestat(2), 1 TiB.
 const MOST_WINDOWS: u64 = 1024;
 
 /// Pages of a file that are in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// In rising order; no two of them touch.
+    /// The ranges in ascending order; no two of them are adjacent.
     pub ranges: Vec<Range>,
-    /// Pages for whose ranges there was no room.
+    /// Pages whose ranges did not fit.
     pub left_out: u64,
-    /// Pages at the end of a large file that were not looked at, in memory or not.
+    /// Pages at the end of a large file that were not checked, whether in memory or not.
     pub unasked: u64,
 }
 
@@ -37,11 +37,12 @@ impl Resident {
     }
 }
 
-/// Those of the first `bytes` of a file, as at most `room` ranges. Of a file that the caller neither
-/// owns nor may write the kernel says that all is in memory, unless the caller is root.
+/// The pages in memory of the first `bytes` of a file, as at most `room` ranges. If the caller
+/// neither owns the file nor may write to it, and is not root, the kernel reports that all pages
+/// are in memory.
 ///
 /// # Errors
-/// What the system says, as of a file that cannot be mapped.
+/// Returns the error of the operating system, for example for a file that cannot be mapped.
 pub fn resident(file: &File, bytes: u64, room: usize) -> io::Result<Resident> {
     resident_by_windows(file, bytes, room, WINDOW_PAGES)
 }
@@ -64,8 +65,8 @@ fn resident_by_windows(file: &File, bytes: u64, room: usize, window: u64) -> io:
     Ok(found)
 }
 
-/// Parts of a file of so many pages that are to be looked at, of `window` pages at most, in rising
-/// order; and how many pages behind them are not.
+/// Parts of a file to check, of at most `window` pages each, in ascending order; and the number of
+/// pages after them that are not checked. `pages` is the size of the file.
 fn windows(
     pages: u64,
     window: u64,
@@ -86,8 +87,8 @@ fn ask(file: &File, first: u64, told: &mut [u8]) -> io::Result<()> {
     let bytes = told.len() * PAGE_BYTES as usize;
     let memory =
         MmapOptions::new().offset(first * PAGE_BYTES).len(bytes).map_raw_read_only(file)?;
-    // SAFETY: the mapping is of `bytes`, and `told` has a byte for each of its pages. Nothing is read
-    // from the mapping, so that it does not matter who cuts the file off.
+    // SAFETY: the mapping is of `bytes`, and `told` has a byte for each of its pages. Nothing is
+    // read from the mapping, so it does not matter whether another process truncates the file.
     match unsafe { libc::mincore(memory.as_mut_ptr().cast(), bytes, told.as_mut_ptr()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -101,7 +102,7 @@ pub mod tests {
     use std::os::unix::fs::FileExt;
     use std::path::Path;
 
-    /// A file of so many pages, of which none is in memory.
+    /// A file of this many pages, none of which is in memory.
     pub fn cold_file(path: &Path, pages: u64) -> File {
         std::fs::write(path, vec![7; (pages * PAGE_BYTES) as usize]).unwrap();
         let file = File::open(path).unwrap();
@@ -111,7 +112,7 @@ pub mod tests {
         file
     }
 
-    /// Reads them without readahead.
+    /// Reads pages without readahead.
     pub fn touch(file: &File, pages: impl IntoIterator<Item = u64>) {
         for page in pages {
             file.read_exact_at(&mut [0], page * PAGE_BYTES).unwrap();
@@ -153,7 +154,7 @@ pub mod tests {
         let asked = firsts(&|range| cached_pages(&file, range));
         let counts = cached_pages(&file, Range { first: 0, pages: 100 }).is_ok();
         assert_eq!(asked, (if counts { vec![0, 8, 40, 96] } else { every.clone() }, 0));
-        // As kernels before 6.5 have it.
+        // Kernels before 6.5 behave like this.
         let not_there = |_: Range| Err(io::Error::from_raw_os_error(libc::ENOSYS));
         assert_eq!(firsts(&not_there), (every, 0));
         let (windows, unasked) = windows(8 * MOST_WINDOWS + 5, 8, not_there);

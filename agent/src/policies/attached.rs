@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel tells of the policies of cgroups. Nothing is changed.
+//! Reads the policies of cgroups from the kernel. Nothing is changed.
 
 use super::folder::{PolicyDir, PolicyFile};
 use super::kind::Kind;
@@ -25,7 +25,7 @@ pub struct Attached {
     pub(super) link: OpsLink,
     /// Id of the map that is its table of hooks.
     pub table_id: u32,
-    /// What that table says.
+    /// The content of that table.
     pub registered: Registered,
 }
 
@@ -41,7 +41,7 @@ impl Policies {
     /// Access to the eviction policies of this machine.
     ///
     /// # Errors
-    /// When this process or this kernel cannot load policies.
+    /// Returns an error if this process or this kernel cannot load policies.
     pub fn open() -> Result<Self> {
         Self::open_kind(Kind::Eviction)
     }
@@ -54,30 +54,31 @@ impl Policies {
         Ok(Self { kind, layout: support::check_kind(kind)?, pins: PinRoot::new(kind.pin_root()) })
     }
 
-    /// The same for who must not wait for other processes, see [`PinRoot::hurried`].
+    /// Returns an access for a caller that must not wait for other processes, see
+    /// [`PinRoot::hurried`].
     #[must_use]
     pub fn hurried(self, patience: Duration) -> Self {
         Self { pins: self.pins.hurried(patience), ..self }
     }
 
-    /// From now on another process is waited for again.
+    /// Allows another wait of the full length for another process.
     pub fn renew(&self) {
         self.pins.renew();
     }
 
-    /// Every cgroup with pins.
+    /// All cgroups with pins.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn pinned(&self) -> Result<Vec<CgroupPins>> {
         self.pins.all()
     }
 
-    /// The tunables of the policy whose link is pinned for a cgroup, by name, as they are now;
-    /// `None` when there is no such policy, or `dir` does not know it.
+    /// The present tunables, by name, of the policy whose link is pinned for a cgroup; `None` if
+    /// there is no such policy, or if `dir` does not contain it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn tunables(&self, cgroup_id: u64, dir: &PolicyDir) -> Result<Option<Map<String, Value>>> {
         let Some(policy) = self.pinned_policy(cgroup_id)? else { return Ok(None) };
         let Ok(PolicyFile { manifest, .. }) = dir.policy(&policy) else { return Ok(None) };
@@ -91,11 +92,11 @@ impl Policies {
         Ok(Some(manifest.tunables.iter().map(|t| t.name.clone()).zip(values).collect()))
     }
 
-    /// Values of all tunables of the policy whose link is pinned for a cgroup; `None` when that is
-    /// not the policy of `manifest`.
+    /// The values of all tunables of the policy whose link is pinned for a cgroup; `None` if that
+    /// is not the policy of `manifest`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn words(&self, cgroup_id: u64, manifest: &Manifest) -> Result<Option<Vec<u32>>> {
         let pins = self.pins.of(cgroup_id);
         match self.attached(&pins)? {
@@ -106,19 +107,19 @@ impl Policies {
         }
     }
 
-    /// Name of the policy that the pinned link of a cgroup attaches, if there is one.
+    /// Name of the policy that the pinned link of a cgroup attaches; `None` if there is none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn pinned_policy(&self, cgroup_id: u64) -> Result<Option<String>> {
         Ok(self.attached(&self.pins.of(cgroup_id))?.map(|attached| attached.registered.policy))
     }
 
-    /// Which table of hooks the pinned link of a cgroup attaches, if there is one, and the
-    /// nanoseconds that its programs ran while that was counted.
+    /// The id of the table of hooks that the pinned link of a cgroup attaches, and the nanoseconds
+    /// that its programs ran while run times were counted; `None` if there is no such link.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn run_time_ns(&self, cgroup_id: u64) -> Result<Option<(u32, u64)>> {
         let pins = self.pins.of(cgroup_id);
         let Some(Attached { table_id, .. }) = self.attached(&pins)? else { return Ok(None) };
@@ -127,10 +128,10 @@ impl Policies {
         Ok(Some((table_id, ran_ns.map_err(Error::io(&pins.link()))?)))
     }
 
-    /// The policy that the pinned link of a cgroup attaches, if there is one.
+    /// The policy that the pinned link of a cgroup attaches; `None` if there is none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn attached(&self, pins: &CgroupPins) -> Result<Option<Attached>> {
         let file = pins.link();
         let link = match OpsLink::open(&file) {
@@ -142,7 +143,7 @@ impl Policies {
         Ok(Some(Attached { link, table_id, registered }))
     }
 
-    /// What the table called `table_id` says.
+    /// The content of the table with the id `table_id`.
     fn registered(&self, table_id: u32) -> io::Result<Registered> {
         let value = self.table_value(table_id)?;
         self.layout.decode(&value).ok_or_else(strange)
@@ -155,7 +156,7 @@ impl Policies {
         }
         let mut value = vec![0_u8; self.layout.value_bytes()];
         let key = 0_u32;
-        // SAFETY: key and value are as large as the map's, by the check above.
+        // SAFETY: key and value have the sizes of the map's, by the check above.
         checked(unsafe {
             libbpf_sys::bpf_map_lookup_elem(
                 map.as_fd().as_raw_fd(),

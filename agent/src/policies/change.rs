@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of the policies of cgroups: attach, swap, detach, set.
 //!
-//! A kill at any point leaves the old policy or the new one. Maps are pinned before the step that
-//! takes effect, which is one system call (pinning the new link, or updating or detaching the one
-//! that is pinned), and what is old is removed after it; see [`super::pins`] for what remains.
+//! If the process is killed at any point, either the old policy or the new one is in force. Maps
+//! are pinned before the step that takes effect, which is one system call (pinning the new link, or
+//! updating or detaching the pinned one), and old maps are removed after it. [`super::pins`]
+//! describes the leftovers.
 
 use super::attached::{Attached, Policies, open_tunables};
 use super::folder::{PolicyDir, PolicyFile};
@@ -20,10 +21,10 @@ use cachepilot_models::policy::Manifest;
 use std::os::fd::AsFd;
 
 impl Policies {
-    /// Gives a policy with these tunables to a cgroup that has none of its own.
+    /// Attaches a policy with these tunables to a cgroup that has none of its own.
     ///
     /// # Errors
-    /// [`Error::AlreadyAttached`] when it has one, or what the kernel says.
+    /// Returns [`Error::AlreadyAttached`] if it has one, or the kernel's error.
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
         let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
@@ -42,7 +43,7 @@ impl Policies {
         done
     }
 
-    /// The same with an object that has no manifest; returns the name that it has from then on.
+    /// As [`Self::attach`], for an object without a manifest. Returns the name of the policy.
     ///
     /// # Errors
     /// As [`Self::attach`].
@@ -58,11 +59,11 @@ impl Policies {
         done.map(|()| policy.name)
     }
 
-    /// Replaces the policy of a cgroup, at once and also when it was ejected; returns the name of
-    /// the one that it had.
+    /// Replaces the policy of a cgroup atomically, even if the kernel has ejected it. Returns the
+    /// name of the replaced policy.
     ///
     /// # Errors
-    /// [`Error::NotAttached`] when it has none, or what the kernel says.
+    /// Returns [`Error::NotAttached`] if the cgroup has none, or the kernel's error.
     pub fn swap(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<String> {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
@@ -78,10 +79,11 @@ impl Policies {
         done.map(|_| old.registered.policy)
     }
 
-    /// Takes the policy from a cgroup, which returns to the kernel's default; returns its name.
+    /// Detaches the policy of a cgroup, which returns to the kernel's default. Returns the name of
+    /// the policy.
     ///
     /// # Errors
-    /// [`Error::NotAttached`] when it has none, or what the kernel says.
+    /// Returns [`Error::NotAttached`] if the cgroup has none, or the kernel's error.
     pub fn detach(&self, cgroup: &Cgroup) -> Result<String> {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
@@ -92,10 +94,10 @@ impl Policies {
         Ok(old.registered.policy)
     }
 
-    /// Changes tunables of the policy that a cgroup has.
+    /// Changes tunables of the policy that a cgroup has. Returns the name of the policy.
     ///
     /// # Errors
-    /// [`Error::Setting`] before anything is changed, or what the kernel says.
+    /// Returns [`Error::Setting`] before anything is changed, or the kernel's error.
     pub fn set(&self, cgroup: &Cgroup, dir: &PolicyDir, settings: &[Setting]) -> Result<String> {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
@@ -109,11 +111,11 @@ impl Policies {
         Ok(manifest.name)
     }
 
-    /// Replaces the tasks that the policy whose link is pinned for a cgroup treats apart; nothing
-    /// when that is not the policy of `manifest`.
+    /// Replaces the tasks that the pinned policy of a cgroup treats apart. Does nothing if that is
+    /// not the policy of `manifest`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn set_tasks(&self, cgroup_id: u64, manifest: &Manifest, tasks: &[u32]) -> Result<()> {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup_id);
@@ -129,16 +131,17 @@ impl Policies {
         Ok(())
     }
 
-    /// Removes the pins of cgroups that are gone, and those without effect.
+    /// Removes the pins of cgroups that are gone, and pins without effect.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn sweep(&self) -> Result<()> {
         let _lock = self.pins.lock()?;
         let all = self.pins.all()?;
         let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mount::mounted()?)?;
         for pins in all {
-            // What a loader that was killed left without effect goes, too: nobody else is at work.
+            // Pins without effect are leftovers of a loader that was killed: under this lock, no
+            // other loader is at work.
             if gone.contains(&pins.id) || matches!(self.attached(&pins), Ok(None)) {
                 pins.remove()?;
             }
@@ -146,7 +149,7 @@ impl Policies {
         Ok(())
     }
 
-    /// The pins of a cgroup that has no policy of its own.
+    /// The pins of a cgroup, after checking that it has no policy of its own.
     fn vacant(&self, cgroup: &Cgroup) -> Result<CgroupPins> {
         let pins = self.pins.of(cgroup.id);
         if let Some(Attached { registered: Registered { policy, .. }, .. }) =

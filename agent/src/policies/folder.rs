@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The folder of compiled policies: `NAME.bpf.o` and its manifest `NAME.toml`. The folder is the
-//! list of policies; nothing else names them.
+//! The folder of compiled policies: `NAME.bpf.o` and its manifest `NAME.toml`. The content of the
+//! folder is the only list of policies.
 
 use super::kind::Kind;
 use crate::error::{Error, Result};
@@ -9,9 +9,9 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a package puts the folder.
+/// The folder in an installed package.
 const INSTALLED: &str = "/usr/lib/cachepilot/bpf";
-/// Names the folder when no option does.
+/// The environment variable that names the folder if no option does.
 const VARIABLE: &str = "CACHEPILOT_BPF_DIR";
 const OBJECT_SUFFIX: &str = ".bpf.o";
 
@@ -27,12 +27,12 @@ pub struct PolicyDir {
 pub struct PolicyFile {
     /// The object file.
     pub object: PathBuf,
-    /// What its folder said of it.
+    /// Its manifest.
     pub manifest: Manifest,
 }
 
 impl PolicyDir {
-    /// The folder that an option names, or the environment, or the installed one.
+    /// The folder of an option, of the environment, or the installed one, in this order.
     #[must_use]
     pub fn find(option: Option<&Path>) -> Self {
         let variable = env::var_os(VARIABLE).filter(|v| !v.is_empty());
@@ -40,14 +40,14 @@ impl PolicyDir {
         Self { path: dir.unwrap_or_else(|| PathBuf::from(INSTALLED)), kind: Kind::Eviction }
     }
 
-    /// That of the policies of another kind, which is below it.
+    /// The folder for policies of another kind, which is below this one.
     #[must_use]
     pub fn of(&self, kind: Kind) -> Self {
         let path = kind.folder().map_or_else(|| self.path.clone(), |name| self.path.join(name));
         Self { path, kind }
     }
 
-    /// What its policies decide.
+    /// The kind of its policies.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -56,7 +56,7 @@ impl PolicyDir {
     /// Names of all policies, sorted.
     ///
     /// # Errors
-    /// When the folder cannot be read or holds none.
+    /// Returns an error if the folder cannot be read or contains no policy.
     pub fn names(&self) -> Result<Vec<String>> {
         let entries = fs::read_dir(&self.path).map_err(Error::io(&self.path))?;
         let files = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
@@ -66,8 +66,8 @@ impl PolicyDir {
         if names.is_empty() { Err(Error::NoPolicies(self.path.clone())) } else { Ok(names) }
     }
 
-    /// Names of all policies and of their variants, sorted. A policy whose manifest is refused has
-    /// none.
+    /// Names of all policies and of their variants, sorted. For a policy whose manifest is invalid,
+    /// only the policy's name is listed.
     ///
     /// # Errors
     /// As [`Self::names`].
@@ -81,10 +81,11 @@ impl PolicyDir {
         Ok(candidates)
     }
 
-    /// The policy that `name` stands for, or the variant, and values of all its tunables.
+    /// The policy that `name`, which may be a variant, belongs to, and the values of all its
+    /// tunables.
     ///
     /// # Errors
-    /// As [`Self::policy`], or [`Error::UnknownPolicy`] that lists the variants.
+    /// As [`Self::policy`], or [`Error::UnknownPolicy`] with a list of the variants.
     pub fn resolve(&self, name: &str) -> Result<(PolicyFile, Vec<u32>)> {
         let file = self.policy(policy_of(name))?;
         let values = file.manifest.values_of(name).map_err(|_| Error::UnknownPolicy {
@@ -95,10 +96,11 @@ impl PolicyDir {
         Ok((file, values))
     }
 
-    /// The policy called `name`.
+    /// The policy `name`.
     ///
     /// # Errors
-    /// [`Error::UnknownPolicy`] that lists those there are, or what is wrong with its manifest.
+    /// Returns [`Error::UnknownPolicy`] with a list of the known ones, or the mistake in its
+    /// manifest.
     pub fn policy(&self, name: &str) -> Result<PolicyFile> {
         let names = self.names()?;
         if !names.iter().any(|n| n == name) {

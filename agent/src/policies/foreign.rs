@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Objects without a manifest: any with a table of `struct cache_ext_ops`, those of policies that
-//! were published with cache_ext among them. What they are called and what can be set in them is
-//! taken from the object itself.
+//! Objects without a manifest: any object with a table of `struct cache_ext_ops`, such as the
+//! policies published with cache_ext. Their names and what can be set in them are read from the
+//! object itself.
 
 use super::ops_layout::members;
 use super::pins::CgroupPins;
@@ -23,36 +23,36 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const OPS_STRUCT: &str = "cache_ext_ops";
-/// What policies written for the published kernel count on, as `flags` of their table: requests that
-/// come one after another, and the right to leave one to the kernel.
+/// The `flags` of the table that policies written for the published kernel rely on: requests that
+/// come one after another, and the right to leave a request to the kernel.
 const AS_PUBLISHED: u64 = 1 | 2;
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
-/// The inodes that a published policy is for, and what tells it that there are any; see
-/// `bpf/include/compat/dir_watcher.bpf.h`.
+/// The map of inodes that a published policy is for, and the variable that tells it whether there
+/// are any; see `bpf/include/compat/dir_watcher.bpf.h`.
 const WATCH_LIST: &str = "inode_watchlist";
 const WATCH_LENGTH: &str = "watch_dir_path_len";
-/// Where published policies have the pages of their cgroup.
+/// The variable in which published policies expect the size of their cgroup in pages.
 const CACHE_SIZE: &str = "cache_size";
-/// Sections of programs that are loaded: hooks, and what user space may run.
+/// Sections of the programs that are loaded: hooks, and programs that user space may run.
 const LOADED: [&str; 2] = ["struct_ops", "syscall"];
 
-/// An object file, and what is changed in it before it is loaded.
+/// An object file, and the changes to make in it before it is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectFile {
     /// The file.
     pub path: PathBuf,
     /// Global variables and their values.
     pub globals: Vec<Setting>,
-    /// Maps and the most entries of each.
+    /// Maps and the maximum number of entries of each.
     pub max_entries: Vec<Setting>,
     /// The directory whose files the policy is for.
     pub watch: Option<PathBuf>,
 }
 
-/// A policy in the kernel, for one cgroup and not attached yet.
+/// A policy in the kernel for one cgroup, not attached yet.
 pub struct ForeignPolicy {
     object: Object,
-    /// What its table is called.
+    /// Name of its table.
     pub name: String,
 }
 
@@ -60,7 +60,7 @@ impl ForeignPolicy {
     /// Loads the object for a cgroup.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the last line that the verifier or libbpf had to say.
+    /// Returns [`Error::Refused`] with the last line of the verifier or of libbpf.
     pub fn load(file: &ObjectFile, cgroup: &Cgroup) -> Result<Self> {
         let inodes = file.watch.as_deref().map(inodes_below).transpose()?;
         let recording = Recording::start();
@@ -74,10 +74,11 @@ impl ForeignPolicy {
         })
     }
 
-    /// Attaches it by a link that is pinned, and its maps and its programs for user space with it.
+    /// Attaches the policy by a pinned link. Pins its maps and its programs for user space beside
+    /// it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn attach(&mut self, pins: &CgroupPins) -> Result<()> {
         for map in self.object.maps().filter(|map| map.map_type() != MapType::StructOps) {
             let path = pins.named("map", &map.name().to_string_lossy());
@@ -109,8 +110,10 @@ impl ForeignPolicy {
 
 fn try_load(file: &ObjectFile, cgroup: &Cgroup) -> libbpf_rs::Result<ForeignPolicy> {
     let mut open = ObjectBuilder::default().open_file(&file.path)?;
-    // Those of the open object: in the file, variables do not have their places yet.
-    // SAFETY: they are used while it is open, and not any more when it is loaded.
+    // The types of the open object are used, because in the file, variables do not have their
+    // offsets yet.
+    //
+    // SAFETY: they are used while the object is open, and not after it is loaded.
     let types = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() })?;
     let types = types.ok_or_else(|| io::Error::other("it has no type information"))?;
     let name = set_table(&mut open, &types, cgroup.id)?;
@@ -133,8 +136,8 @@ fn try_load(file: &ObjectFile, cgroup: &Cgroup) -> libbpf_rs::Result<ForeignPoli
     Ok(ForeignPolicy { object: open.load()?, name })
 }
 
-/// Tells the table of hooks which cgroup it is for, how it wants to be asked, and its own name unless
-/// it has another; returns that.
+/// Writes the cgroup and the flags into the table of hooks, and a name if the table has none.
+/// Returns the name.
 fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_rs::Result<String> {
     let missing =
         |what| io::Error::other(format!("{what} (see docs/reference/published_policies.md)"));
@@ -154,7 +157,7 @@ fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_r
     if let Some(flags) = flags {
         value[flags..flags + size_of::<u64>()].copy_from_slice(&AS_PUBLISHED.to_ne_bytes());
     }
-    // Only flags follow the name, whose final byte is the terminator.
+    // Only flags follow the name, whose last byte is the terminator.
     let room = &mut value[name..flags.unwrap_or(ops.size()) - 1];
     if room.iter().all(|&byte| byte == 0) {
         let bytes = called.len().min(room.len());
@@ -164,10 +167,11 @@ fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_r
     Ok(String::from_utf8_lossy(set).into_owned())
 }
 
-/// What published loaders derive from the size of the cgroup: a variable, and maps without a size.
-/// Maps whose keys are folios need no more entries than the machine has pages.
+/// Sets what published loaders derive from the size of the cgroup: a variable, and the entries of
+/// maps without a size. A map whose keys are folios needs no more entries than the machine has
+/// pages.
 fn set_sizes(open: &mut OpenObject, types: &Btf<'_>, cgroup: &Cgroup) -> libbpf_rs::Result<()> {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes numbers only.
     let [page_bytes, machine] = [libc::_SC_PAGESIZE, libc::_SC_PHYS_PAGES]
         .map(|name| u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(1));
     let limit = cgroup.read("memory.max")?;
@@ -206,7 +210,7 @@ fn set_global(
     Ok(())
 }
 
-/// Section of a global variable, and its place there.
+/// The section of a global variable, and its range of bytes there.
 fn find_global(types: &Btf<'_>, name: &str) -> Option<(&'static str, std::ops::Range<usize>)> {
     SECTIONS.into_iter().find_map(|section| {
         let all: DataSec<'_> = types.type_by_name(section)?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a policy decides. A cgroup may have one policy of each kind, and each comes and goes by itself.
+//! The kinds of policies. A cgroup may have one policy of each kind, and each is attached and
+//! detached independently.
 
 use cachepilot_models::policy::Manifest;
 
@@ -14,7 +15,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The struct of the kernel that is its table of hooks.
+    /// The kernel's struct that is the table of hooks.
     pub(crate) fn ops_struct(self) -> &'static str {
         match self {
             Self::Eviction => "cache_ext_ops",
@@ -22,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// Where its pins are.
+    /// The folder of pins.
     pub(crate) fn pin_root(self) -> &'static str {
         match self {
             Self::Eviction => "/sys/fs/bpf/cachepilot",
@@ -30,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// Keys of `memory.cache_ext` for the policy that decides, and for the cgroup that it is of.
+    /// Keys of `memory.cache_ext` for the policy that decides, and for the cgroup that owns it.
     pub(crate) fn stat_keys(self) -> [&'static str; 2] {
         match self {
             Self::Eviction => ["policy", "owner"],
@@ -38,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// Its folder below that of compiled policies; none for those in the folder itself.
+    /// The kind's folder below that of compiled policies; `None` for policies in the folder itself.
     pub(crate) fn folder(self) -> Option<&'static str> {
         match self {
             Self::Eviction => None,
@@ -46,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Parses the manifest of one in the folder `name`.
+    /// Parses the manifest of a policy of this kind; `name` is the policy's folder.
     pub(crate) fn parse(self, text: &str, name: &str) -> Result<Manifest, String> {
         match self {
             Self::Eviction => Manifest::parse(text, name),

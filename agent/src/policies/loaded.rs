@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loading an object file: its programs pass the verifier and its maps exist, attached to nothing.
+//! Loads an object file. Its programs pass the verifier and its maps exist, but nothing is
+//! attached.
 
 use super::folder::PolicyFile;
 use super::ops_layout::{OpsLayout, Registered};
@@ -10,14 +11,15 @@ use libbpf_rs::{Map, MapCore, MapType, Object, ObjectBuilder, OpenObject};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Section and thus map of the tunables; see `bpf/include/kernel_api.h`.
+/// Section of the tunables, and name of its map; see `bpf/include/kernel_api.h`.
 const TUNABLES_MAP: &str = ".data.tunables";
-/// End of the name of the map that holds `POLICY_STATE`.
+/// End of the name of the map that contains `POLICY_STATE`.
 const STATE_MAP_END: &str = ".bss";
 /// Makes the verifier report stack sizes and little else (`BPF_LOG_STATS`).
 const LOG_STATS: u32 = 4;
 
-/// A policy in the kernel; it goes away with this value unless it is attached or pinned.
+/// A policy in the kernel. It is removed when this value is dropped, unless it is attached or
+/// pinned.
 pub struct LoadedPolicy {
     object: Object,
     name: String,
@@ -27,7 +29,7 @@ impl LoadedPolicy {
     /// Loads a policy with these values of its tunables.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the last line that the verifier or libbpf had to say.
+    /// Returns [`Error::Refused`] with the last line of the verifier or of libbpf.
     pub fn load(file: &PolicyFile, tunables: &[u32]) -> Result<Self> {
         let recording = Recording::start();
         Self::try_load(file, tunables, 0).map_err(|source| Error::Refused {
@@ -36,10 +38,10 @@ impl LoadedPolicy {
         })
     }
 
-    /// Loads a policy with its defaults and returns what the verifier had to say about it, too.
+    /// Loads a policy with its defaults. Returns the verifier's log as well.
     ///
     /// # Errors
-    /// The last `lines` of what was said.
+    /// Returns the last `lines` of the log.
     pub fn load_verbose(
         file: &PolicyFile,
         lines: usize,
@@ -49,7 +51,7 @@ impl LoadedPolicy {
         if let Ok(policy) = Self::try_load(file, &tunables, LOG_STATS) {
             return Ok((policy, recording.text()));
         }
-        // Without statistics, libbpf asks for the whole story of what fails.
+        // At a log level of 0, libbpf requests the full log when a load fails.
         recording.restart();
         let source = match Self::try_load(file, &tunables, 0) {
             Ok(policy) => return Ok((policy, String::new())),
@@ -68,11 +70,12 @@ impl LoadedPolicy {
         Ok(Self { object: open.load()?, name: file.manifest.name.clone() })
     }
 
-    /// Tells the kernel which programs are the hooks and which cgroup they are for. The map can be
-    /// attached afterwards.
+    /// Registers the policy: passes to the kernel which programs are its hooks and which cgroup it
+    /// is for. The map can be attached afterwards.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a hook is unknown to the kernel or the kernel does not like it.
+    /// Returns [`Error::Refused`] if the kernel does not know a hook, and an error if it refuses
+    /// the table.
     pub fn register(&self, layout: &OpsLayout, cgroup_id: u64) -> Result<()> {
         let refused = |message: String| Error::Refused { policy: self.name.clone(), message };
         let what = Registered { policy: self.name.clone(), cgroup_id };
@@ -85,7 +88,7 @@ impl LoadedPolicy {
             return Err(refused(format!("its table has {bytes} bytes, not {}", value.len())));
         }
         let key = 0_u32;
-        // SAFETY: key and value are as large as the map's, by the check above.
+        // SAFETY: key and value have the sizes of the map's, by the check above.
         checked(unsafe {
             libbpf_sys::bpf_map_update_elem(
                 table.as_fd().as_raw_fd(),
@@ -98,12 +101,12 @@ impl LoadedPolicy {
         Ok(())
     }
 
-    /// Hooks of the manifest with the descriptors of their programs.
+    /// The hooks, with the descriptors of their programs.
     fn hooks(&self) -> Vec<(String, i32)> {
         self.programs().map(|(hook, fd)| (hook, fd.as_raw_fd())).collect()
     }
 
-    /// Hooks and their programs, which are called `POLICY_HOOK`.
+    /// The hooks and their programs, which are named `POLICY_HOOK`.
     pub fn programs(&self) -> impl Iterator<Item = (String, BorrowedFd<'_>)> {
         self.object.progs().map(|program| {
             let name = program.name().to_string_lossy().into_owned();
@@ -121,7 +124,7 @@ impl LoadedPolicy {
     /// The map that is the table of hooks.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the object has none.
+    /// Returns [`Error::Refused`] if the object has none.
     pub fn table(&self) -> Result<Map<'_>> {
         let table = self.map(|map| map.map_type() == MapType::StructOps);
         table.ok_or_else(|| Error::Refused {
@@ -130,10 +133,10 @@ impl LoadedPolicy {
         })
     }
 
-    /// Id of that map.
+    /// The id of the table of hooks.
     ///
     /// # Errors
-    /// As [`Self::table`], or what the system says.
+    /// As [`Self::table`], or the error of the operating system.
     pub fn table_id(&self) -> Result<u32> {
         let info = self.table()?.info().map_err(io::Error::other);
         Ok(info.map_err(Error::kernel(format!("policy {}", self.name)))?.info.id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies: those in a folder, compiled, and those that cgroups have.
+//! Compiled policies in a folder, and the policies that cgroups have.
 
 mod attached;
 mod change;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The value of a struct_ops map as the running kernel lays it out.
+//! The value of a struct_ops map in the layout of the running kernel.
 //!
-//! libbpf builds this value too, but hands it to the kernel only together with a new link. A swap
-//! gives the value to a link that another process made and pinned, so it is built here for both.
+//! libbpf builds this value too, but passes it to the kernel only together with a new link. A swap
+//! updates a link that another process created and pinned, so the value is built here in both
+//! cases.
 
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{MemberAttr, Ptr, Struct};
@@ -10,32 +11,31 @@ use libbpf_rs::btf::{Btf, TypeId};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-/// What precedes the name of a struct of hooks in that of the value of its map.
+/// Prefix that turns the name of a struct of hooks into that of its map's value.
 const VALUE_PREFIX: &str = "bpf_struct_ops_";
 
-/// Where the members of a struct of hooks are in the value of its map.
+/// Offsets of the members of a struct of hooks in the value of its map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpsLayout {
     value_bytes: usize,
-    /// Bytes from the start of the value, of each member.
+    /// Offset of each member from the start of the value, bytes.
     offsets: BTreeMap<String, usize>,
-    /// The same of the members that are hooks.
+    /// Offsets of the members that are hooks.
     hooks: Vec<usize>,
     name_bytes: usize,
 }
 
-/// What the value of a registered map says.
+/// The content of a registered map's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
     /// Name of the policy.
     pub policy: String,
-    /// The cgroup that it is for.
+    /// Id of the cgroup that it is for.
     pub cgroup_id: u64,
 }
 
 impl OpsLayout {
-    /// The layout of `ops_struct` by the kernel's types, or `None` for a kernel that knows no such
-    /// struct.
+    /// The layout of `ops_struct` by the kernel's types; `None` if the kernel has no such struct.
     #[must_use]
     pub fn of(types: &Btf<'_>, ops_struct: &str) -> Option<Self> {
         let value: Struct<'_> = types.type_by_name(&format!("{VALUE_PREFIX}{ops_struct}"))?;
@@ -50,27 +50,28 @@ impl OpsLayout {
         Some(Self { value_bytes: value.size(), offsets, hooks, name_bytes })
     }
 
-    /// The value for a policy: what it is called, the cgroup it is for, and the descriptor of the
-    /// program of each hook.
+    /// The value for a policy: its name, its cgroup, and the descriptor of the program of each
+    /// hook.
     ///
     /// # Errors
-    /// The name of a hook that the kernel does not have.
+    /// Returns the name of a hook that the kernel does not have.
     pub fn encode(&self, what: &Registered, hooks: &[(String, i32)]) -> Result<Vec<u8>, String> {
         let mut value = vec![0; self.value_bytes];
         for (hook, descriptor) in hooks {
-            // A pointer, which holds the number of a program until the kernel replaces it.
+            // The member is a pointer. It contains the descriptor of a program until the kernel
+            // replaces it.
             let at = *self.offsets.get(hook).ok_or(hook)?;
             put(&mut value, at, &u64::from(descriptor.cast_unsigned()).to_ne_bytes());
         }
         let at = |member: &str| self.offsets.get(member).copied().ok_or(member.to_owned());
         put(&mut value, at("cgroup_id")?, &what.cgroup_id.to_ne_bytes());
         let name = what.policy.as_bytes();
-        // One byte is the terminator.
+        // The last byte is the terminator.
         put(&mut value, at("name")?, &name[..name.len().min(self.name_bytes - 1)]);
         Ok(value)
     }
 
-    /// Reads the value of a registered map.
+    /// Reads the value of a registered map; `None` if it is too short.
     #[must_use]
     pub fn decode(&self, value: &[u8]) -> Option<Registered> {
         let id = *self.offsets.get("cgroup_id")?;
@@ -82,8 +83,8 @@ impl OpsLayout {
         Some(Registered { policy, cgroup_id: u64::from_ne_bytes(id) })
     }
 
-    /// Ids of the programs of a registered map, by its value: the kernel puts them where the
-    /// descriptors were.
+    /// Ids of the programs of a registered map, from its value: the kernel stores them in place of
+    /// the descriptors.
     #[must_use]
     pub fn program_ids(&self, value: &[u8]) -> Vec<u32> {
         let id = |&at: &usize| {
@@ -93,7 +94,7 @@ impl OpsLayout {
         self.hooks.iter().filter_map(id).collect()
     }
 
-    /// Size of the value.
+    /// Size of the value, bytes.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         self.value_bytes

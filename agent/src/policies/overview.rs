@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which cgroups have a policy, and how it fares.
+//! Lists the cgroups that have a policy, and the policy's statistics.
 
 use super::Policies;
 use super::folder::PolicyDir;
@@ -14,15 +14,15 @@ use std::path::PathBuf;
 /// One cgroup with its policy.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Directory of the cgroup; `None` when it was removed and only pins are left.
+    /// Directory of the cgroup; `None` if it was removed and only pins are left.
     pub cgroup: Option<PathBuf>,
     /// Its id.
     pub id: u64,
     /// Name of the policy whose link is pinned for it.
     pub pinned: Option<String>,
-    /// What the kernel says of the policy that decides here.
+    /// The kernel's statistics of the policy that decides here.
     pub stats: Option<CgroupStats>,
-    /// Tunables of the pinned policy as they are now, when its manifest is at hand.
+    /// The present tunables of the pinned policy; `None` if its manifest is not available.
     pub tunables: Option<Map<String, Value>>,
 }
 
@@ -30,7 +30,7 @@ impl Row {
     /// The row of one cgroup, whether it has a policy or not.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn of(policies: &Policies, dir: &PolicyDir, cgroup: &Cgroup) -> Result<Self> {
         let stats = Some(CgroupStats::read(cgroup)?);
         let pinned = policies.pinned_policy(cgroup.id)?;
@@ -38,14 +38,14 @@ impl Row {
         Ok(Self { cgroup: Some(cgroup.path.clone()), id: cgroup.id, pinned, stats, tunables })
     }
 
-    /// Whether a policy of either kind is attached to this very cgroup.
+    /// Whether a policy of either kind is attached to this cgroup itself.
     fn has_own(&self) -> bool {
         let kinds = [Kind::Eviction, Kind::Readahead];
         let has_own = |stats: &CgroupStats| kinds.iter().any(|&k| stats.own(k, self.id).is_some());
         self.stats.as_ref().is_some_and(has_own)
     }
 
-    /// All that is known as one flat object; keys of the kernel's file are as they are there.
+    /// The row as one flat object. The keys of the kernel's file are unchanged.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -60,11 +60,11 @@ impl Row {
     }
 }
 
-/// Every cgroup that has a policy of its own, of either kind, or pins of an eviction policy. One that
-/// is removed meanwhile is left out.
+/// All cgroups that have a policy of their own, of either kind, or pins of an eviction policy. A
+/// cgroup that is removed in the meantime is left out.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn all(policies: &Policies, dir: &PolicyDir) -> Result<Vec<Row>> {
     let mount = cgroup::mount::mounted()?;
     let mut pinned: BTreeSet<u64> = policies.pinned()?.into_iter().map(|pins| pins.id).collect();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What keeps policies alive without their loader: pins in the BPF file system.
+//! Pins in the BPF file system, which keep policies alive after their loader ends.
 //!
 //! `ROOT/CGROUP_ID/link` is the link of a cgroup's policy. The maps of a policy are beside it, with
 //! the id of its table of hooks at the end of their names: `tunables_57`, `state_57`. The kernel
-//! says which table a link attaches, so that the link alone decides: one without a table, maps of
+//! reports which table a link attaches, so the link alone decides. A link without a table, maps of
 //! other tables and a folder without a link are leftovers of a loader that was killed; they have no
-//! effect. The agent sweeps them up when it starts and when cgroups go, and so do the commands that
-//! attach and detach.
+//! effect. The agent removes them when it starts and when cgroups are removed, and so do the
+//! commands that attach and detach.
 
 use crate::cgroup::mount::file_system_magic;
 use crate::error::{Error, Result};
@@ -27,12 +27,12 @@ const LINK: &str = "link";
 #[derive(Debug, Clone)]
 pub struct PinRoot {
     dir: PathBuf,
-    /// How long another process is waited for, and what is left of that.
+    /// The longest wait for another process; `left` is what remains of it.
     patience: Duration,
     left: Cell<Duration>,
 }
 
-/// As long as this lives no other process changes policies.
+/// While this exists, no other process changes policies.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -42,7 +42,7 @@ pub struct Lock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupPins {
     dir: PathBuf,
-    /// The cgroup.
+    /// Id of the cgroup.
     pub id: u64,
 }
 
@@ -53,23 +53,23 @@ impl PinRoot {
         Self { dir: root.into(), patience: LOCK_PATIENCE, left: Cell::new(LOCK_PATIENCE) }
     }
 
-    /// The same for who must not wait: another process is waited for no longer than `patience`, and
+    /// For a caller that must not wait: waits for another process no longer than `patience`, and
     /// not again before [`Self::renew`].
     #[must_use]
     pub fn hurried(self, patience: Duration) -> Self {
         Self { patience, left: Cell::new(patience), ..self }
     }
 
-    /// From now on another process is waited for again.
+    /// Allows another wait of the full length for another process.
     pub fn renew(&self) {
         self.left.set(self.patience);
     }
 
-    /// Makes the folder and locks it against other processes. The lock goes with the process.
+    /// Creates the folder and locks it against other processes. The lock ends with the process.
     ///
     /// # Errors
-    /// [`Error::NoBpffs`], [`Error::Locked`] when that was waited for long enough, half a minute unless
-    /// the root is [`Self::hurried`], or what the system says.
+    /// Returns [`Error::NoBpffs`], [`Error::Locked`] after the longest wait (half a minute unless
+    /// the root is [`Self::hurried`]), or the error of the operating system.
     pub fn lock(&self) -> Result<Lock> {
         let parent = self.dir.parent().unwrap_or(Path::new("/"));
         if file_system_magic(parent)? != BPF_FS_MAGIC {
@@ -87,16 +87,17 @@ impl PinRoot {
         locked
     }
 
-    /// Pins of the cgroup called `id`, whether there are any or not.
+    /// Pins of the cgroup `id`, whether there are any or not.
     #[must_use]
     pub fn of(&self, id: u64) -> CgroupPins {
         CgroupPins { dir: self.dir.join(id.to_string()), id }
     }
 
-    /// Every cgroup with pins, by id.
+    /// All cgroups with pins, sorted by id.
     ///
     /// # Errors
-    /// What the system says, unless there are no pins at all.
+    /// Returns the error of the operating system. If there is no folder of pins, the result is
+    /// empty.
     pub fn all(&self) -> Result<Vec<CgroupPins>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -110,53 +111,53 @@ impl PinRoot {
 }
 
 impl CgroupPins {
-    /// Where the link is pinned.
+    /// Path of the pinned link.
     #[must_use]
     pub fn link(&self) -> PathBuf {
         self.dir.join(LINK)
     }
 
-    /// Where the tunables of the policy with the table `table_id` are pinned.
+    /// Path of the pinned tunables of the policy with the table `table_id`.
     #[must_use]
     pub fn tunables(&self, table_id: u32) -> PathBuf {
         self.dir.join(format!("tunables_{table_id}"))
     }
 
-    /// Where the state of that policy is pinned.
+    /// Path of the pinned state of that policy.
     #[must_use]
     pub fn state(&self, table_id: u32) -> PathBuf {
         self.dir.join(format!("state_{table_id}"))
     }
 
-    /// Where something else of the policy is pinned, by kind and name.
+    /// Path of another pinned object of the policy, by kind and name.
     #[must_use]
     pub fn named(&self, kind: &str, name: &str) -> PathBuf {
-        // The BPF file system reserves dots.
+        // The BPF file system does not allow dots in names.
         self.dir.join(format!("{kind}_{}", name.replace('.', "_")))
     }
 
-    /// Makes the folder.
+    /// Creates the folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn create(&self) -> Result<()> {
         make_dir(&self.dir)
     }
 
-    /// Removes the maps of all policies but the one with the table `table_id`.
+    /// Removes the maps of all policies except the one with the table `table_id`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn sweep(&self, table_id: u32) -> Result<()> {
         let kept = [self.link(), self.tunables(table_id), self.state(table_id)];
         self.remove_files(|path| !kept.contains(&path.to_path_buf()))
     }
 
-    /// Removes everything, the link last: until then the folder can be told from one of a policy
-    /// that was never attached, and after it there is nothing left to find.
+    /// Removes everything, the link last. Until the link is removed, the folder differs from that
+    /// of a policy that was never attached; after that, nothing is left.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn remove(&self) -> Result<()> {
         let link = self.link();
         self.remove_files(|path| path != link)?;
@@ -183,7 +184,7 @@ fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Only root may reach the links: whoever opens one can detach it.
+/// Creates a folder that only root can access, as anybody who can open a link can detach it.
 fn make_dir(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn names_suit_the_bpf_file_system() {
-        // It reserves dots.
+        // The BPF file system does not allow dots in names.
         let pins = PinRoot::new("/sys/fs/bpf/cachepilot").of(42);
         for path in [pins.link(), pins.tunables(7), pins.state(7), pins.named("map", "a.bss")] {
             assert!(!path.to_str().unwrap().contains('.'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tunables as given on a command line: `key=value`, `array=value` or `array.3=value`.
+//! Tunables on a command line: `key=value`, `array=value` or `array.3=value`.
 
 use crate::error::{Error, Result};
 use cachepilot_models::policy::Manifest;
@@ -9,9 +9,9 @@ use std::str::FromStr;
 /// One `key=value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// What is set.
+    /// The name of the tunable, or of an element of an array.
     pub key: String,
-    /// To what.
+    /// Its value.
     pub value: u64,
 }
 
@@ -27,10 +27,10 @@ impl FromStr for Setting {
 }
 
 impl Setting {
-    /// All settings of a command line.
+    /// Parses all settings of a command line.
     ///
     /// # Errors
-    /// [`Error::Setting`] on the first that is not of the form.
+    /// Returns [`Error::Setting`] for the first one that cannot be parsed.
     pub fn parse_all(texts: &[String]) -> Result<Vec<Self>> {
         texts.iter().map(|text| text.parse()).collect()
     }
@@ -40,7 +40,7 @@ impl Setting {
 /// before their elements, which override them.
 ///
 /// # Errors
-/// [`Error::Setting`] that says what is allowed.
+/// Returns [`Error::Setting`] with what is allowed.
 pub fn changes(manifest: &Manifest, settings: &[Setting]) -> Result<Vec<(Range<usize>, u32)>> {
     let mut settings: Vec<&Setting> = settings.iter().collect();
     settings.sort_by(|a, b| a.key.cmp(&b.key));

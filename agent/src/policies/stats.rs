@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cgroup file `memory.cache_ext`: one "key value" line for each fact about a policy. Keys
-//! that this version does not know are kept as they are.
+//! The cgroup file `memory.cache_ext`: one "key value" line for each fact about a policy. Keys that
+//! this version does not know are preserved.
 
 use super::kind::Kind;
 use crate::cgroup::{Cgroup, STATS_FILE};
@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 use crate::wire::{Readahead, readahead::Pages};
 use serde_json::{Map, Value};
 
-/// Value of `policy` where there is none.
+/// Value of `policy` if there is none.
 const NO_POLICY: &str = "none";
-/// Keys whose value is text; every other value that is a number is taken for one.
+/// Keys whose value is text. Any other value that is a number is treated as a number.
 const TEXT_KEYS: [&str; 4] = ["policy", "state", "reason", "prefetch_policy"];
 
-/// What the kernel says of the policy that decides for a cgroup, in the order of the file.
+/// The kernel's statistics of the policy that decides for a cgroup, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupStats(Vec<(String, String)>);
 
@@ -21,7 +21,8 @@ impl CgroupStats {
     /// Reads the file of a cgroup.
     ///
     /// # Errors
-    /// [`Error::NoCacheExt`] when there is no such file, [`Error::Format`] when it makes no sense.
+    /// Returns [`Error::NoCacheExt`] if there is no such file, and [`Error::Format`] if it cannot
+    /// be parsed.
     pub fn read(cgroup: &Cgroup) -> Result<Self> {
         let file = cgroup.stats_file();
         match cgroup.read(STATS_FILE) {
@@ -36,7 +37,7 @@ impl CgroupStats {
     /// Parses the text of the file.
     ///
     /// # Errors
-    /// One line that names the offending line and what is wrong with it.
+    /// One line that names the offending line and the mistake in it.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut found: Vec<(String, String)> = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -70,19 +71,21 @@ impl CgroupStats {
         self.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// The value of `key` when it is a number.
+    /// The value of `key` if it is a number.
     #[must_use]
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// The policy that decides here, if there is one: attached here or to a cgroup above.
+    /// The eviction policy that decides here, attached to this cgroup or to one above; `None` for
+    /// the kernel's default.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
         self.policy_of(Kind::Eviction).map(|(policy, _)| policy)
     }
 
-    /// The policy of a kind that decides here, if there is one, and the cgroup that has it.
+    /// The policy of a kind that decides here, if there is one, and the id of the cgroup to which
+    /// it is attached.
     #[must_use]
     pub fn policy_of(&self, kind: Kind) -> Option<(&str, u64)> {
         let [policy, owner] = kind.stat_keys();
@@ -90,20 +93,20 @@ impl CgroupStats {
         Some((policy, self.number(owner).unwrap_or(0)))
     }
 
-    /// The policy of a kind that the cgroup of this id has of its own, if it has one.
+    /// The policy of a kind that is attached to the cgroup `id` itself, if there is one.
     #[must_use]
     pub fn own(&self, kind: Kind, id: u64) -> Option<&str> {
         self.policy_of(kind).filter(|&(_, owner)| owner == id).map(|(policy, _)| policy)
     }
 
-    /// Id of the cgroup to which that policy is attached; 0 for none.
+    /// Id of the cgroup to which the deciding eviction policy is attached; 0 for none.
     #[must_use]
     pub fn owner(&self) -> u64 {
         self.number("owner").unwrap_or(0)
     }
 
-    /// The readahead policy that decides for the cgroup with this id, whose file it is. Counts are
-    /// those of the policy: they are this cgroup's when it is attached here.
+    /// The readahead policy that decides for the cgroup `cgroup_id`, whose file this is. Page
+    /// counts belong to the policy, so they are given only if it is attached to this cgroup.
     #[must_use]
     pub fn readahead(&self, cgroup_id: u64) -> Option<Readahead> {
         let (policy, owner) = self.policy_of(Kind::Readahead)?;
@@ -118,7 +121,7 @@ impl CgroupStats {
         Some(Readahead { policy: policy.into(), pages })
     }
 
-    /// All keys with their values, numbers as numbers.
+    /// All keys with their values; numbers as numbers.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
         let value = |key: &str, text: &str| match text.parse::<u64>() {

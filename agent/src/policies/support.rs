@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this process, on this kernel, can load policies at all.
+//! Checks whether this process can load policies on this kernel.
 
 use super::kind::Kind;
 use super::ops_layout::OpsLayout;
@@ -7,15 +7,15 @@ use crate::error::{Error, Result};
 use libbpf_rs::btf::Btf;
 use std::path::Path;
 
-/// Refuses early and in one line what would otherwise fail late and in many.
+/// Checks for eviction policies. This gives one early line where loading would fail late with many.
 ///
 /// # Errors
-/// [`Error::NotRoot`] or [`Error::NoCacheExt`].
+/// Returns [`Error::NotRoot`] or [`Error::NoCacheExt`].
 pub fn check() -> Result<OpsLayout> {
     check_kind(Kind::Eviction)
 }
 
-/// The same for policies of a kind.
+/// As [`check`], for policies of a kind.
 ///
 /// # Errors
 /// As [`check`].

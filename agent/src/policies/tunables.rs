@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tunables of a running policy: a map of one value, `struct policy_tunables`, that the policy
-//! reads as memory and user space maps.
+//! The tunables of a running policy. They are a map with one value, `struct policy_tunables`, which
+//! the policy reads as memory and user space maps.
 
 use libbpf_rs::{MapCore, MapHandle};
 use memmap2::{MmapOptions, MmapRaw};
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const WORD_BYTES: usize = size_of::<AtomicU32>();
 
-/// The words of `struct policy_tunables` of a loaded policy. No reference to them but as atomics is
-/// ever made: programs and other processes write them at any time.
+/// The words of `struct policy_tunables` of a loaded policy. They are only accessed as atomics,
+/// since programs and other processes write them at any time.
 #[derive(Debug)]
 pub struct TunableWords {
     memory: MmapRaw,
@@ -22,14 +22,15 @@ pub struct TunableWords {
 }
 
 impl TunableWords {
-    /// Maps the map pinned at `path`.
+    /// Maps the BPF map pinned at `path` into memory.
     ///
     /// # Errors
-    /// What the system says, or when the map has not room for exactly `words`.
+    /// Returns the error of the operating system, or an error if the size of the map is not that of
+    /// `words`.
     pub fn open(path: &Path, words: usize) -> io::Result<Self> {
         let map = MapHandle::from_pinned_path(path).map_err(io::Error::other)?;
         let bytes = map.value_size() as usize;
-        // A policy without tunables has a struct of one word that nobody reads.
+        // A policy without tunables has a struct of one unused word.
         if bytes != words.max(1) * WORD_BYTES {
             let message = format!("{bytes} bytes of tunables, but the manifest has {words} words");
             return Err(io::Error::other(message));
@@ -37,18 +38,19 @@ impl TunableWords {
         Self::map(map.as_fd().as_raw_fd(), words)
     }
 
-    /// Maps `words` from the start of what is open as `file`.
+    /// Maps `words` from the start of the open `file`.
     fn map(file: RawFd, words: usize) -> io::Result<Self> {
         let bytes = words.max(1) * WORD_BYTES;
         Ok(Self { memory: MmapOptions::new().len(bytes).map_raw(file)?, words })
     }
 
-    /// Sets words, each at once; a policy that runs meanwhile sees the old or the new value.
+    /// Sets words, each atomically. A policy that runs at the same time reads the old or the new
+    /// value.
     pub fn set(&mut self, range: Range<usize>, value: u32) {
         self.atomics()[range].iter().for_each(|word| word.store(value, Ordering::Relaxed));
     }
 
-    /// The words as they are now, each read at once.
+    /// The present words, each read atomically.
     #[must_use]
     pub fn get(&self) -> Vec<u32> {
         self.atomics().iter().map(|word| word.load(Ordering::Relaxed)).collect()
@@ -56,8 +58,9 @@ impl TunableWords {
 
     fn atomics(&self) -> &[AtomicU32] {
         let start = self.memory.as_mut_ptr().cast::<AtomicU32>();
-        // SAFETY: the mapping has room for `words` and lives as long as `self`; it starts on a page,
-        // and so aligned; an atomic may be written by others while it is referred to.
+        // SAFETY: the mapping has room for `words` and lives as long as `self`; it starts at a page
+        // boundary and is therefore aligned; others may write an atomic while there is a reference
+        // to it.
         unsafe { slice::from_raw_parts(start, self.words) }
     }
 }
@@ -70,7 +73,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::thread;
 
-    /// A file of so many words.
+    /// A file of this many words.
     fn file(words: &[u32]) -> File {
         let mut file = tempfile::tempfile().unwrap();
         words.iter().for_each(|word| file.write_all(&word.to_ne_bytes()).unwrap());

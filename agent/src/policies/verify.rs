@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the verifier of the running kernel makes of each policy. Nothing is attached.
+//! Loads each policy into the running kernel's verifier and reports the result. Nothing is
+//! attached.
 
 use super::folder::PolicyFile;
 use super::loaded::LoadedPolicy;
@@ -8,11 +9,11 @@ use crate::bpf::program;
 use crate::error::{Error, Result};
 use serde::Serialize;
 
-/// Lines of the verifier's log that are shown of a policy that it refuses.
+/// Lines of the verifier's log that are shown for a refused policy.
 const LOG_LINES: usize = 12;
 const INSTRUCTION_BYTES: u32 = 8;
 
-/// What a hook costs.
+/// The cost of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HookCost {
     /// Name of the hook.
@@ -21,27 +22,27 @@ pub struct HookCost {
     pub verified_instructions: u32,
     /// Instructions after the verifier's rewriting.
     pub instructions: u32,
-    /// Bytes of machine code; 0 when the kernel interprets.
+    /// Bytes of machine code; 0 if the kernel interprets.
     pub jited_bytes: u32,
-    /// Stack of the deepest chain of calls, when the verifier told.
+    /// Stack of the deepest chain of calls; `None` if the verifier did not report it.
     pub stack_bytes: Option<u32>,
 }
 
-/// What the verifier made of a policy.
+/// The verifier's result for a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Name of the policy.
     pub policy: String,
-    /// Its hooks in the order of the kernel's table; none when it was refused.
+    /// Its hooks in the order of its manifest; empty if it was refused.
     pub hooks: Vec<HookCost>,
-    /// The last lines of the verifier's log when it was refused.
+    /// The last lines of the verifier's log if it was refused.
     pub refused: Vec<String>,
 }
 
-/// Loads a policy and lets go of it.
+/// Loads a policy, reads what its programs cost, and unloads it.
 ///
 /// # Errors
-/// When the kernel does not tell about a program that it accepted.
+/// Returns an error if the kernel does not describe a program that it accepted.
 pub fn verify(file: &PolicyFile) -> Result<Verdict> {
     let policy = file.manifest.name.clone();
     let (loaded, log) = match LoadedPolicy::load_verbose(file, LOG_LINES) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(100);
 
 /// Pauses that double up to a bound. Half of each is random, so that the agents of a fleet do not
-/// come back all at once when their controller does.
+/// reconnect all at once when their controller returns.
 pub struct Backoff {
     max: Duration,
     next: Duration,
@@ -14,7 +14,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// No pause is longer than `max`; `random` gives numbers of 0 to 1.
+    /// A sequence of pauses of at most `max`; `random` returns numbers from 0 to 1.
     pub fn new(max: Duration, random: impl FnMut() -> f64 + Send + 'static) -> Self {
         Self { max, next: FIRST.min(max), random: Box::new(random) }
     }
@@ -26,7 +26,7 @@ impl Backoff {
         whole / 2 + (whole / 2).mul_f64((self.random)().clamp(0.0, 1.0))
     }
 
-    /// A session worked: the next pause is the shortest.
+    /// Makes the next pause the shortest, because a session worked.
     pub fn reset(&mut self) {
         self.next = FIRST.min(self.max);
     }

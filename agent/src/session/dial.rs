@@ -8,15 +8,15 @@ use std::path::Path;
 use std::time::Duration;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-/// A silent connection is asked whether it is still there. By default gRPC servers close the
-/// connection of clients that ask more than once in five minutes without saying anything else. A
-/// controller that is gone is noticed far earlier: by the plan that does not come.
+/// Time after which a silent connection is probed. By default, gRPC servers close the connection of
+/// a client that probes more than once in five minutes without sending anything else. A controller
+/// that is gone is detected far earlier, as its plan does not arrive.
 const KEEP_ALIVE: Duration = Duration::from_secs(310);
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(10);
 
 /// Makes connections.
 pub trait Dial: Send + Sync + 'static {
-    /// One attempt; the reason when there is no connection.
+    /// Tries once to connect. Returns the reason if that fails.
     fn dial(&self) -> impl Future<Output = Result<Channel, String>> + Send;
 }
 
@@ -29,7 +29,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Connects as `config` says.
+    /// A dialer for the controller in `config`.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let (url, tls) = (config.controller.clone(), config.tls.clone());
@@ -53,7 +53,7 @@ impl Dial for Dialer {
     }
 }
 
-/// An endpoint whose connections notice that the other side is gone.
+/// An endpoint whose connections detect that the other side is gone.
 #[must_use]
 pub fn with_keep_alive(endpoint: Endpoint) -> Endpoint {
     endpoint
@@ -67,7 +67,7 @@ fn pem(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 pub(super) fn reasons(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -24,11 +24,11 @@ type Reason = String;
 pub struct Link {
     out: mpsc::Sender<wire::AgentMessage>,
     inbound: Streaming<wire::ControllerMessage>,
-    /// The first snapshot without a plan, and until when there must be one.
+    /// The first snapshot that was not answered by a plan, and the time until which it must be.
     awaited: Option<(u64, Instant)>,
 }
 
-/// Dials, says hello and waits to be welcome; the interval that the controller wants.
+/// Connects, sends hello and waits for the welcome. Returns the interval that the controller wants.
 pub async fn open(
     dial: &impl Dial,
     times: &Times,
@@ -37,7 +37,8 @@ pub async fn open(
     let channel = in_time("connecting", times.connect, dial.dial()).await?;
     let mut client = wire::fleet_client::FleetClient::new(channel);
     let (out, outbound) = mpsc::channel(1);
-    // Before the call: a server may hold back its headers until it has something to answer.
+    // This is sent before the call, as a server may hold back its headers until it has something to
+    // answer.
     out.try_send(message(Said::Hello(hello))).map_err(|e| e.to_string())?;
     let call = async {
         let answer = client.session(ReceiverStream::new(outbound)).await.map_err(status)?;
@@ -60,7 +61,8 @@ pub async fn open(
 }
 
 impl Link {
-    /// Runs until the agent drops its sender, which is fine, or something breaks: the reason.
+    /// Runs until the agent drops its sender, which is not an error, or until something fails, with
+    /// the reason.
     pub async fn run<D: Dial>(
         mut self,
         session: &mut Session<D>,
@@ -116,7 +118,7 @@ impl Link {
         let plan = match heard.message {
             Some(Heard::Plan(plan)) => plan,
             Some(Heard::Welcome(_)) => return Err("the controller sent a second welcome".into()),
-            // From a newer controller: what this agent does not know is not for it.
+            // The message is from a newer controller, and is ignored by this agent.
             None => return Ok(()),
         };
         session.backoff.reset();
@@ -140,7 +142,7 @@ fn message(said: Said) -> wire::AgentMessage {
 
 fn status(status: tonic::Status) -> Reason {
     let said = format!("{}: {}", status.code(), status.message());
-    // A refused certificate is named by what caused the status, not by the status.
+    // The cause of the status, and not the status, names a refused certificate.
     match std::error::Error::source(&status) {
         Some(cause) => format!("{said}: {}", reasons(cause)),
         None => said,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The session with the controller: connects, says hello, sends snapshots and acknowledgements,
-//! receives plans, and starts again whenever that ends.
+//! The session with the controller. It connects, sends hello, snapshots and acknowledgements,
+//! receives plans, and starts again whenever the connection ends.
 //!
-//! It runs beside the rest of the agent and shares nothing with it but bounded channels, so that a
-//! slow controller never holds up what happens on the node.
+//! It runs beside the rest of the agent and shares only bounded channels with it, so that a slow
+//! controller never delays what happens on the node.
 
 pub mod backoff;
 pub mod dial;
@@ -21,34 +21,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Messages that wait at most on their way to the controller; a snapshot more is dropped and
-/// counted, since totals make it up.
+/// The most messages that wait to be sent to the controller. A further snapshot is dropped and
+/// counted; the next one makes up for it, as counters are totals.
 pub const UP_QUEUE: usize = 4;
-/// Events that wait at most for the agent; a plan more is refused.
+/// The most events that wait for the agent. A further plan is refused.
 pub const DOWN_QUEUE: usize = 8;
 
-/// To the controller.
+/// A message to the controller.
 #[derive(Debug)]
 pub enum Up {
-    /// A snapshot is made of it. The number counts from 1 within a session.
+    /// An observation, which becomes a snapshot. The number counts from 1 within a session.
     Observation(u64, Arc<Observation>),
-    /// What became of a plan.
+    /// The results of a plan.
     Ack(wire::Ack),
 }
 
-/// From the session.
+/// An event from the session.
 #[derive(Debug)]
 pub enum Down {
-    /// There is a session; it ends when `up` is dropped.
+    /// A session has begun. It ends when `up` is dropped.
     Connected {
-        /// Between snapshots.
+        /// Time between snapshots.
         interval: Duration,
-        /// Where to say something in this session.
+        /// Sender for messages in this session.
         up: mpsc::Sender<Up>,
     },
-    /// A plan, as it came.
+    /// A plan as it was received.
     Plan(wire::Plan),
-    /// There is no session any more.
+    /// The session has ended.
     Lost,
 }
 
@@ -56,22 +56,22 @@ pub enum Down {
 pub struct Session<D> {
     /// Makes connections.
     pub dial: D,
-    /// Bounds in time.
+    /// Time-outs.
     pub times: Times,
-    /// What to say first; the last epoch changes.
+    /// The first message of a session. Its last epoch changes.
     pub hello: watch::Receiver<wire::Hello>,
-    /// Where events go. The session ends for good when nobody listens.
+    /// Receiver of events. The session ends for good when it is dropped.
     pub down: mpsc::Sender<Down>,
     /// Pauses after a session that ended.
     pub backoff: Backoff,
     /// Makes snapshots.
     pub outgoing: Outgoing,
-    /// What is counted.
+    /// The agent's counters.
     pub metrics: Arc<AgentMetrics>,
 }
 
 impl<D: Dial> Session<D> {
-    /// Keeps a session until nobody listens to `down`.
+    /// Runs sessions until the receiver of `down` is dropped.
     pub async fn run(mut self) {
         while !self.down.is_closed() {
             let ended = self.once().await;
@@ -91,7 +91,7 @@ impl<D: Dial> Session<D> {
         }
     }
 
-    /// One session, from dialling to its end; the reason unless the agent ended it.
+    /// Runs one session from connecting to its end. Returns the reason, unless the agent ended it.
     async fn once(&mut self) -> Result<(), String> {
         let opening = link::open(&self.dial, &self.times, self.hello.borrow().clone());
         let (link, interval) = tokio::select! {
@@ -107,7 +107,7 @@ impl<D: Dial> Session<D> {
             return Ok(());
         }
         let ended = link.run(self, incoming).await;
-        // Without listener there is nobody to tell.
+        // This fails only if nobody receives events any more.
         let _ = self.down.send(Down::Lost).await;
         ended
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of an observation goes into a snapshot: everything but curves that the controller has, and
-//! never more than fits in a message.
+//! Makes snapshots of observations. A snapshot contains everything except curves that the
+//! controller has already, and never exceeds the size of a message.
 
 use crate::node::Observation;
 use crate::wire;
 use prost::Message;
 use std::collections::HashMap;
 
-/// Bound of an encoded `AgentMessage`; also what gRPC servers take by default.
+/// The greatest size of an encoded `AgentMessage`; also the default bound of gRPC servers.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Key and length of a nested message, and what it adds to the lengths of those around it.
+/// Bytes for the key and length of a nested message, and for the growth of the lengths around it.
 const NESTING_BYTES: usize = 16;
 
-/// What became of the curves of one tenant in this session.
+/// The progress of sending one tenant's curves in this session.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     /// Generation that was sent last; 0 before the first.
     sent: u64,
-    /// The snapshot in which newer curves were missing first; 0 when none wait.
+    /// The first snapshot in which newer curves were missing; 0 if none wait.
     waits_since: u64,
 }
 
@@ -29,30 +29,31 @@ pub struct Outgoing {
     left_out_total: u64,
 }
 
-/// A snapshot and what is not in it.
+/// A snapshot, and what is missing in it.
 #[derive(Debug)]
 pub struct Composed {
-    /// At most as large as the bound.
+    /// The snapshot, at most as large as the bound.
     pub snapshot: wire::Snapshot,
     /// Curves that wait for one of the next snapshots.
     pub deferred_curves: u64,
-    /// Tenants that had no room, without their curves even; also counted in `Snapshot.loss`.
+    /// Tenants that did not fit even without their curves; they are also counted in
+    /// `Snapshot.loss`.
     pub left_out_tenants: u64,
 }
 
 impl Outgoing {
-    /// Snapshots whose encoded message has at most `bound_bytes`.
+    /// Makes snapshots whose encoded message has at most `bound_bytes`.
     #[must_use]
     pub fn new(bound_bytes: usize) -> Self {
         Self { bound_bytes, progress: HashMap::new(), left_out_total: 0 }
     }
 
-    /// A new session: the controller is taken to have no curves.
+    /// Begins a new session, in which the controller is assumed to have no curves.
     pub fn begin(&mut self) {
         self.progress.clear();
     }
 
-    /// The snapshot of an observation. Curves that wait longest go first.
+    /// The snapshot of an observation. The curves that have waited longest come first.
     pub fn compose(&mut self, sequence: u64, observation: &Observation) -> Composed {
         let mut snapshot = wire::Snapshot {
             sequence,
@@ -60,7 +61,8 @@ impl Outgoing {
             budget_bytes: observation.budget_bytes,
             device: Some(observation.device),
             tenants: Vec::with_capacity(observation.tenants.len()),
-            // As large as it can become, so that counting below changes no length.
+            // This is the largest possible value, so that setting the count below does not make the
+            // message longer.
             loss: Some(wire::Loss { untracked_tenants_total: u64::MAX, ..observation.loss }),
             conditions: observation.conditions.clone(),
             cpus: observation.cpus,
@@ -83,7 +85,7 @@ impl Outgoing {
         Composed { snapshot, deferred_curves, left_out_tenants }
     }
 
-    /// Adds what changed and fits in `free` bytes; how many curves have to wait.
+    /// Adds curves that changed and fit into `free` bytes. Returns how many have to wait.
     fn add_curves(
         &mut self,
         snapshot: &mut wire::Snapshot,
@@ -109,7 +111,8 @@ impl Outgoing {
         deferred
     }
 
-    /// Since when, and at which index, curves wait; forgets tenants that are gone.
+    /// The curves that wait: since which snapshot, and the tenant's index. Forgets tenants that are
+    /// gone.
     fn waiting(
         &mut self,
         snapshot: &wire::Snapshot,
@@ -132,7 +135,7 @@ impl Outgoing {
     }
 }
 
-/// A tenant without its curves, which are most of it and are not copied for nothing.
+/// A tenant without its curves, which are most of its size and are not copied without need.
 fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
     wire::Tenant {
         cgroup: tenant.cgroup.clone(),
@@ -253,7 +256,8 @@ mod tests {
         let mut outgoing = Outgoing::new(8_000);
         let mut sent = vec![0; 10];
         for sequence in 1..=20 {
-            // New curves all the time: without turns the first would push out the last for ever.
+            // Every tenant always has new curves: without taking turns, the first ones would keep
+            // out the last for ever.
             let composed = outgoing.compose(sequence, &node(10, sequence, 4, 16));
             let indices = with_curves(&composed.snapshot);
             assert_eq!(composed.deferred_curves, 10 - indices.len() as u64);

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's HTTP interface: the same for the command line, dashboards and scripts."""
+"""The controller's HTTP interface, used by the command line, the dashboard and scripts alike."""

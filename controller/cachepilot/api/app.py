@@ -56,11 +56,11 @@ class Health(Shape):
     nodes: int
     connected: int
     problem: str = ""
-    """Why it cannot: what is decided and asked cannot be stored; empty when all is well."""
+    """Why the controller cannot store decisions and objectives; "" if all is well."""
 
 
 def _refusal(status: int, message: str) -> JSONResponse:
-    # What is refused may be no Unicode: a lone surrogate is shown by its escape.
+    # The refused input may not be valid Unicode: a lone surrogate is shown as its escape.
     line = " ".join(message.split()).encode(errors="backslashreplace").decode()
     return JSONResponse({"error": line}, status)
 
@@ -85,7 +85,7 @@ async def _on_store_failure(_request: Request, error: Exception) -> Response:
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    # The first part of the place says body or query, which the reader knows.
+    # The first part of the location is "body" or "query", which the client knows.
     where = ".".join(str(part) for part in first["loc"][1:]) or "body"
     if first["type"] == "extra_forbidden":
         return _refusal(422, f"{where}: unknown key (/openapi.json lists those that there are)")
@@ -131,20 +131,23 @@ def create_app(
     access: Access | None = None,
     body_s: float = BODY_S,
 ) -> FastAPI:
-    """The application over `service`, which is called on threads and never on the event loop's.
+    """Return the application over `service`, whose methods are called on worker threads only.
 
-    The loop answers agents too, and a call may compute, write to a disk, or wait for one that does.
-    A tenant's details, history, what-if and consolidation, which take longest, have threads that no
-    other call waits for.
+    The event loop also serves agents, and a call may compute, write to a disk, or wait for a lock.
+    A tenant's details, the history, what-if and consolidation take longest and run on separate
+    threads, so that no other call waits for them.
 
-    UnknownError is answered with 404, ConflictError with 409, TooManyClientsError with 503, other
-    InputErrors with 422, StoreFailedError with 507 or 503, each with one line `{"error": ...}`; a
-    body above 1 MiB with 413, one that does not arrive within `body_s` with 408; anything else that
-    is raised with 500, and is raised on to the server, which logs it. Unknown keys are refused.
-    What `process` registers, the control loop's own metrics, is part of /metrics. Without `access`
-    everybody on this host may ask everything, and nobody else anything.
-    `state.events` is to be closed before a server is stopped: it holds streams open.
-    `state.consolidated`, which has a thread of its own, is closed after that.
+    Errors are answered as one line, `{"error": ...}`:
+
+    - UnknownError with 404, ConflictError with 409, TooManyClientsError with 503, any other
+      InputError with 422, StoreFailedError with 507 (full) or 503;
+    - a body above 1 MiB with 413, and a body that does not arrive within `body_s` with 408;
+    - any other exception with 500; it is then raised again, so that the server logs it.
+
+    Unknown keys are refused. /metrics includes the metrics registered in `process`, which are those
+    of the control loop. Without `access`, only clients on this host are served, as operators.
+    Before the server stops, close `state.events`, which keeps streams open, and after that
+    `state.consolidated`, which has a thread of its own.
     """
     app = FastAPI(
         title="cachepilot controller",

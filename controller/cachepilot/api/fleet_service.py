@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of the controller: implements `cachepilot.api.service.Service`."""
+"""The implementation of `cachepilot.api.service.Service` over a fleet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ from cachepilot.sense.conditions import workloads_of
 
 HISTORY_MAX = 10_000
 REVERTED_S = 3600.0
-"""For so long what an operator put back stays; then the decider chooses again."""
+"""Seconds for which a setting restored by an operator stays pinned; then the autopilot decides."""
 
 
 def _where(cgroup: str, node: str | None) -> str:
@@ -68,11 +68,11 @@ class ControlService:
 
     @property
     def changes(self) -> Changes:
-        """Told of whatever changed."""
+        """The notifier of all changes."""
         return self._fleet.changes
 
     def _reports(self, node: str | None = None) -> dict[str, Report]:
-        """Of every node that was seen since the controller began, or of one."""
+        """Return the reports by node: of nodes seen since the controller started, or of one."""
         loops = self._fleet.loops()
         if node is not None and node not in loops:
             raise UnknownError(f"node {node}: unknown (known: {some(list(loops))})")
@@ -93,16 +93,16 @@ class ControlService:
         return found[0], reports[found[0]]
 
     def store_problem(self) -> str:
-        """Why what is asked and decided cannot be stored now; empty when it can."""
+        """Return why objectives and decisions cannot be stored now; "" if they can."""
         return self._fleet.store.check()
 
     def nodes(self) -> list[NodeView]:
-        """Every node that was ever seen, by name."""
+        """Return every node that was ever seen, by name."""
         rivals = self._fleet.rivals
         return [node_view(loop, rivals.of(name)) for name, loop in self._fleet.loops().items()]
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
-        """Tenants of one node or of all, by node and cgroup."""
+        """Return the tenants of one node or of all, ordered by node and cgroup."""
         reports, stale = self._reports(node), self._stale()
         return [
             one
@@ -111,7 +111,10 @@ class ControlService:
         ]
 
     def _rows(self, node: str, report: Report, why: str) -> list[TenantView]:
-        """Rows of one node, `why` it is stale: made once per cycle, and once more when it is."""
+        """Return the tenants of one node; made once per report, and again if it becomes stale.
+
+        `why` is the reason why the node is stale, or "".
+        """
         made = self._made.get(node)
         if made is None or made[0] is not report or made[1] != why:
             rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
@@ -120,12 +123,12 @@ class ControlService:
         return made[2]
 
     def _stale(self) -> dict[str, str]:
-        """Why nodes are stale, of those that are."""
+        """Return the stale nodes, each with the reason."""
         told = ((name, loop.freshness.why) for name, loop in self._fleet.loops().items())
         return {name: why for name, why in told if why}
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
-        """One tenant and why it has what it has."""
+        """Return one tenant and the reasons for its policy and limit."""
         name, report = self._find(cgroup, node)
         objectives = self._fleet.asked().objectives
         found = tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
@@ -133,19 +136,19 @@ class ControlService:
         return stale_detail(found, why) if why else found
 
     def objectives(self) -> Objectives:
-        """The objectives that hold."""
+        """Return the objectives in force."""
         return self._fleet.asked().objectives
 
     def set_objectives(self, objectives: Objectives) -> None:
-        """Replaces all objectives; they are stored before this returns."""
+        """Replace all objectives; they are stored before this returns."""
         self._fleet.change_objectives(lambda _: objectives)
 
     def set_objective(self, objective: Objective) -> None:
-        """Adds one objective, or replaces that of the same pattern."""
+        """Add one objective, or replace that of the same pattern."""
         self._fleet.change_objectives(lambda earlier: with_objective(earlier, objective))
 
     def delete_objective(self, pattern: str) -> None:
-        """Removes one objective; UnknownError when there is none of that pattern."""
+        """Remove one objective; raise UnknownError if there is none of that pattern."""
 
         def change(earlier: Objectives) -> Objectives:
             left = tuple(one for one in earlier.tenants if one.pattern != pattern)
@@ -157,27 +160,28 @@ class ControlService:
         self._fleet.change_objectives(change)
 
     def pin(self, pin: Pin, accept_missed_slos: bool = False) -> None:
-        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+        """Pin the policy, the limit or both of a tenant until it is unpinned."""
         names = [self._find(pin.cgroup, pin.node)[0]] if pin.node else self._everywhere(pin.cgroup)
         reports = self._reports()
         self._orders.pin(pin, {name: reports[name] for name in names}, accept_missed_slos)
 
     def last_change(self) -> StatedChange:
-        """The last change of objectives or pins by a person; UnknownError without one."""
+        """Return a person's last change of objectives or pins; raise UnknownError without one."""
         return self._orders.last()
 
     def undo(self, change: int | None = None, accept_missed_slos: bool = False) -> StatedChange:
-        """Restores objectives and pins as they were before the last change, which is returned."""
+        """Restore objectives and pins to their state before the last change; return that change."""
         return self._orders.undo(change, {} if accept_missed_slos else self._reports())
 
     def apply(self, asked: Apply) -> Applied:
-        """Carries out what a what-if asks, all of it or nothing."""
+        """Apply a what-if, all of it or nothing."""
         return self._orders.apply(asked, self._report_of(asked.node))
 
     def revert(self, decision: int, accept_missed_slos: bool = False) -> Pin:
-        """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
+        """Roll back a decision by a pin that ends by itself; return the pin.
 
-        InputError for what is not in force any more, and of a tenant that is pinned for good.
+        Raises InputError for a decision that is not in force any more, and for a tenant with a pin
+        without an end.
         """
         found = self._fleet.store.history(None, None, 1, decision + 1, None)
         if not found or found[0].id != decision:
@@ -190,9 +194,10 @@ class ControlService:
         return self._put_back(one, accept_missed_slos)
 
     def revert_change(self, change: int, accept_missed_slos: bool = False) -> Pin:
-        """Puts back what a change replaced, as a pin that ends by itself; returns the pin.
+        """Roll back a change by a pin that ends by itself; return the pin.
 
-        InputError for what is not in force any more, and of a tenant that is pinned for good.
+        Raises InputError for a change that is not in force any more, and for a tenant with a pin
+        without an end.
         """
         found = self._fleet.store.change(change)
         if found is None:
@@ -224,10 +229,10 @@ class ControlService:
         return found
 
     def unpin(self, cgroup: str, node: str | None = None) -> None:
-        """Takes the pin away; UnknownError when there is none."""
+        """Remove a pin; raise UnknownError if there is none."""
         if not self._fleet.delete_pin(cgroup, node):
             pins = [pin for pin in self._fleet.asked().pins if pin.rollout is None]
-            # Those of the cgroup first: what is lacking may be the node.
+            # List the cgroup's pins first: possibly only the node is missing in the request.
             named = sorted(pins, key=lambda pin: (pin.cgroup != cgroup, pin.cgroup))
             known = some([_where(pin.cgroup, pin.node) for pin in named])
             raise UnknownError(f"pin {_where(cgroup, node)}: unknown (known: {known})")
@@ -240,7 +245,7 @@ class ControlService:
         before: int | None = None,
         event: str | None = None,
     ) -> list[DecisionView]:
-        """The last decisions, the newest first: those of an id below `before`, of one event."""
+        """Return the last decisions, newest first: with an id below `before`, of one event."""
         if not 1 <= limit <= HISTORY_MAX:
             raise InputError(f"history: limit: {limit} (allowed: 1 to {HISTORY_MAX})")
         found = self._fleet.store.history(cgroup, node, limit, before, event)
@@ -263,7 +268,7 @@ class ControlService:
         return reports[node]
 
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
-        """What would be planned if this were so; changes nothing."""
+        """Return the plan under the assumptions of `question`; changes nothing."""
         report = self._report_of(question.node)
         snapshot, config = report.collected.snapshot, self._fleet.config.planner
         asked = Question(**question.model_dump())
@@ -273,13 +278,13 @@ class ControlService:
         return WhatIfAnswer.of(replace(found, notes=notes))
 
     def consolidation(self) -> Consolidation:
-        """Least memory per tenant, how many more fit, and which nodes can be drained."""
+        """Return the least memory per tenant, how many more fit, and which nodes can be drained."""
         fresh, left_out = self._fresh()
         found = self._consolidated(fresh)
         return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
 
     def spread(self) -> Spread:
-        """Who is to leave nodes without room for what their tenants need next."""
+        """Return which tenants should leave nodes without room for what their tenants need next."""
         fresh, left_out = self._fresh()
         snapshots, objectives = self._planned_with(fresh)
         config, pins = self._fleet.config, self._fleet.asked().pins
@@ -296,7 +301,7 @@ class ControlService:
         return Spread.of(replace(found, notes=[*left_out, *found.notes]))
 
     def _fresh(self) -> tuple[list[Report], list[str]]:
-        """Reports of the nodes that plans of the fleet count with, and why others are left out."""
+        """Return the reports of nodes that are not stale, and notes on the nodes left out."""
         stale, known = self._stale(), self._reports()
         fresh = [report for name, report in known.items() if name not in stale]
         return fresh, [f"{name}: left out, {stale[name]}" for name in known if name in stale]
@@ -312,15 +317,15 @@ class ControlService:
         return consolidate(snapshots, objectives, config.planner, pins, options, refuted, needed)
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
-        """What is known of nodes, and what is asked of their tenants."""
+        """Return the snapshots of the reports, and the objectives that apply to their tenants."""
         snapshots = [sure_snapshot(report.collected) for report in reports]
         told = (one.wire for report in reports for one in report.collected.seen.values())
         return snapshots, self._fleet.asked().objectives.among(workloads_of(told))
 
     def _needed(self, snapshots: Sequence[Snapshot], ahead: bool = False) -> PastByTenant:
-        """What the tenants of nodes needed in the last hours, as many as are configured.
+        """Return what the tenants of nodes needed in the last hours, as many as configured.
 
-        Or, with `ahead`, a day ago in the hours that come next.
+        With `ahead`: what they needed a day ago, in the hours of the day that come next.
         """
         there = {one.node.name: [tenant.cgroup for tenant in one.tenants] for one in snapshots}
         now_s, placement = self._fleet.store.now_s(), self._fleet.config.placement
@@ -329,7 +334,7 @@ class ControlService:
         return past_needs(self._fleet.loops(), there, now_s, placement.headroom_hours)
 
     def _left(self, rest: domain.Rest, reports: Sequence[Report]) -> domain.Plans:
-        """What is left of a rollout, planned by what is measured now of these nodes."""
+        """Plan the rest of a rollout with the present measurements of these nodes."""
         snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
         refuted, needed = self._mover.refuted, self._needed(snapshots, rest.spreads)

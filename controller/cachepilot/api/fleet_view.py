@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fleet in a few numbers, and its tenants by page."""
+"""The fleet in a few numbers, and its tenants page by page."""
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
@@ -18,7 +18,7 @@ class FleetView(Shape):
     frozen: int
     """Nodes for which nothing is planned now."""
     stale: int
-    """Nodes that are not heard of; nothing of what their tenants do is in the sums."""
+    """Nodes that send no snapshots; the sums include no measurements of their tenants."""
     tenants: int
     trials: int
     pinned: int
@@ -27,14 +27,14 @@ class FleetView(Shape):
     limits_bytes: int
     """Memory allocated: the sum of all limits."""
     saved_bytes: int
-    """Of tenants that had a limit before the autopilot came: what they had, less what they have."""
+    """For tenants with a limit before the autopilot started: that limit minus the target limit."""
     throughput_ops: float
     slos: int
     slos_met: int
     """SLOs that are met now, of those that are measured."""
     slos_unmeasured: int
     attainment: float | None
-    """Share of the windows of the last hour in which SLOs were met, all alike."""
+    """Mean over all SLOs of the share of windows in the last hour in which each was met."""
 
 
 class Order(StrEnum):
@@ -64,7 +64,7 @@ class Only(StrEnum):
 
 
 def fleet_view(nodes: Sequence[NodeView], tenants: Sequence[TenantView]) -> FleetView:
-    """Sums of what was measured last."""
+    """Return sums over the last measurements."""
     slos = [slo for tenant in tenants for slo in tenant.slos]
     shares = [slo.attainment for slo in slos if slo.attainment is not None]
     saved = sum(
@@ -96,7 +96,7 @@ def _is_pinned(tenant: TenantView) -> bool:
     return tenant.pinned_policy is not None or tenant.pinned_limit_bytes is not None
 
 
-# Each looks at what is asked for alone: it is asked of every tenant of the fleet.
+# Each function looks only at its own condition, because it runs for every tenant of the fleet.
 _IS_LISTED: dict[Only, Callable[[TenantView], bool]] = {
     Only.SLO: lambda tenant: bool(tenant.slos),
     Only.MISSED: lambda tenant: any(slo.met is False for slo in tenant.slos),
@@ -108,12 +108,12 @@ _IS_LISTED: dict[Only, Callable[[TenantView], bool]] = {
 
 
 def _attainment(tenant: TenantView) -> float | None:
-    """The worst of its SLOs."""
+    """Return the lowest attainment of the tenant's SLOs, or None."""
     return min((one.attainment for one in tenant.slos if one.attainment is not None), default=None)
 
 
 def _ordered(tenants: list[TenantView], order: Order, falling: bool) -> list[TenantView]:
-    """By one column; what is not known is last, whichever way."""
+    """Sort by one column; tenants without a value come last in either direction."""
 
     def value(tenant: TenantView) -> str | float | None:
         if order is Order.ATTAINMENT:
@@ -123,7 +123,7 @@ def _ordered(tenants: list[TenantView], order: Order, falling: bool) -> list[Ten
 
     known = [(value(one), one) for one in tenants]
     there = [pair for pair in known if pair[0] is not None]
-    # mypy cannot know that a column holds either texts or numbers.
+    # mypy cannot know that a column contains either texts or numbers, not both.
     there.sort(key=lambda pair: pair[0], reverse=falling)  # type: ignore[arg-type,return-value]
     return [one for _, one in there] + [one for found, one in known if found is None]
 
@@ -135,9 +135,9 @@ def select(
     order: Order | None = None,
     falling: bool = False,
 ) -> list[TenantView]:
-    """Tenants whose node, cgroup or policy have every word of `search` in them, ordered.
+    """Return tenants whose node, cgroup or policy contain every word of `search`.
 
-    Without an order they come as they are given: by node and cgroup.
+    They are sorted by `order`, by default as given: by node and cgroup.
     """
     words = search.lower().split()
     found = [

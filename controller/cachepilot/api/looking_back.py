@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of the past: implements `cachepilot.api.service.Past`."""
+"""The implementation of `cachepilot.api.service.Past`: queries about the past."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from cachepilot.node.shown.in_force import is_in_force
 
 RECENT_S = 300.0
 MOST = 10
-"""So many of those who gain, and of those who pay, are told with the sums."""
+"""How many tenants that gain, and how many that lose, are listed with the sums."""
 
 
 def _compared(loop: NodeLoop) -> list[TenantComparison]:
@@ -41,18 +41,18 @@ class LookingBack:
         self._fleet = fleet
 
     def refused(self, actor: Actor, asked: str, why: str) -> None:
-        """Notes that somebody was refused something; returns at once."""
+        """Note that a request of `actor` was refused; returns at once."""
         self._fleet.refusals.note(actor, asked, why)
 
     def changes(self, asked: ChangeFilter, limit: int) -> tuple[list[ChangeView], int]:
-        """Changes, the newest first, and how many there are of those."""
+        """Return matching changes, newest first, and the number of all that match."""
         self._fleet.refusals.flush()
         store = self._fleet.store
         rows = [self._view(row) for row in store.changes(asked, limit)]
         return rows, store.count_changes(asked)
 
     def change(self, number: int) -> ChangeDetail:
-        """One change with its evidence; UnknownError when there is none of that id."""
+        """Return one change with its evidence; raise UnknownError for an unknown id."""
         found = self._fleet.store.change(number)
         if found is None:
             raise UnknownError(f"change {number}: unknown")
@@ -63,7 +63,10 @@ class LookingBack:
     def compared(
         self, node: str | None = None, cgroup: str | None = None, verdict: Verdict | None = None
     ) -> list[TenantComparison]:
-        """Tenants, by node and cgroup; UnknownError for a node that was never seen."""
+        """Return the comparisons of tenants, ordered by node and cgroup.
+
+        Raises UnknownError for a node that was never seen.
+        """
         return [
             one
             for loop in self._loops(node)
@@ -72,7 +75,10 @@ class LookingBack:
         ]
 
     def budgets(self, node: str | None = None, cgroup: str | None = None) -> list[Budget]:
-        """The error budget of each SLO, by node and cgroup; of a stale node nothing is measured."""
+        """Return the error budget of each SLO, by node and cgroup.
+
+        The budgets of a stale node have no measured value.
+        """
         found = []
         for loop in self._loops(node):
             report, stale = loop.report, loop.freshness.is_stale
@@ -87,7 +93,7 @@ class LookingBack:
         self, cgroup: str, node: str | None, since_s: float | None, until_s: float | None,
         points: int,
     ) -> SeriesView:  # fmt: skip
-        """The time series of one tenant; the last five minutes if no time is asked for."""
+        """Return the time series of one tenant; by default of the last five minutes."""
         loop = self._of_tenant(cgroup, node)
         until_s = loop.last_seen_s if until_s is None else until_s
         since_s = until_s - RECENT_S if since_s is None else since_s
@@ -95,7 +101,7 @@ class LookingBack:
             raise InputError(f"since: {since_s} (allowed: below until, which is {until_s})")
         asked = Range(since_s, until_s, points)
         store, interval_s = self._fleet.store, loop.interval_s
-        # The node's time now: what is kept of one that is silent grows old, too.
+        # The time of the node's clock now: the kept series of a silent node grow old, too.
         now_s = loop.last_seen_s + max(0.0, store.now_s() - loop.heard_s)
         found = read_series(store, loop.series, loop.name, cgroup, asked, interval_s, now_s)
         values = {**vars(found), **found.columns}
@@ -106,7 +112,7 @@ class LookingBack:
         return SeriesView(**values, latency=told)
 
     def _of_tenant(self, cgroup: str, node: str | None) -> NodeLoop:
-        """The one node on which a tenant is; one that is gone is on the node that is named."""
+        """Return the one node with a tenant; a tenant that is gone needs its node named."""
         loops = self._loops(node)
         if node is not None:
             return loops[0]
@@ -127,7 +133,7 @@ class LookingBack:
         return [loop for name, loop in loops.items() if node in (None, name)]
 
     def comparison(self, node: str | None = None) -> Comparison:
-        """Sums of all nodes or of one, and who gains and who pays most."""
+        """Return sums of all nodes or of one, and the tenants that gain most and lose most."""
         tenants = self.compared(node)
         names = dict.fromkeys(one.node for one in tenants)
         known = [one for one in tenants if one.versus_default is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a process: agents by gRPC, everybody else by HTTP, until it is told to end."""
+"""The controller process: serves agents by gRPC and all other clients by HTTP until stopped."""
 
 import asyncio
 import contextlib
@@ -44,33 +44,34 @@ from cachepilot.store.store import Store
 LOG = logging.getLogger(__name__)
 PRUNE_S = 3600.0
 REFUSALS_S = 2.0
-"""How often those who were refused are stored."""
+"""Seconds between two writes of noted refusals to the store."""
 SWITCH_S = 0.0005
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def collect_rarely() -> None:
-    """Lets the garbage collector run a hundredth as often.
+    """Let the garbage collector run about a hundredth as often.
 
-    A cycle of a large node makes a hundred thousand objects, none of them in a circle: looking
-    for circles among them took a third of its time.
+    A cycle of a large node creates a hundred thousand objects, none of them in a reference cycle.
+    Searching them for reference cycles took a third of the cycle's time.
     """
     gc.set_threshold(100_000, 50, 100)
 
 
 def answer_meanwhile() -> None:
-    """Lets whoever asks over HTTP wait less for a thread that computes a cycle.
+    """Let threads that answer HTTP wait less for a thread that computes a cycle.
 
-    By default Python takes 5 ms to hand over from one thread to another, several times per answer.
+    By default Python lets a thread run for 5 ms before another gets its turn, and an answer needs
+    several turns.
     """
     sys.setswitchinterval(SWITCH_S)
 
 
 class Controller:
-    """Everything that runs in the process; `start` and `stop` it in one event loop."""
+    """Everything that runs in the process; call `start` and `stop` in the same event loop."""
 
     def __init__(self, config: ControllerConfig, clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the time of what is stored, seconds since 1970."""
+        """Create all parts; `clock` returns the time for stored rows, in seconds since 1970."""
         self.config = config
         self.store = Store(config.store, config.keep_days, clock)
         interval_s = config.interval_ms / 1000
@@ -90,7 +91,7 @@ class Controller:
         return self.fleet.asked().objectives
 
     async def start(self) -> None:
-        """Begins to listen for agents; InputError when the address cannot be had."""
+        """Begin to listen for agents; raise InputError if the address cannot be bound."""
         await self.server.start()
         self._tasks = [
             asyncio.create_task(self._scraper.run()),
@@ -103,7 +104,7 @@ class Controller:
             self._tasks.append(asyncio.create_task(self._tell_free(self.config.free_dir)))
 
     async def stop(self) -> None:
-        """Ends sessions, then what runs beside them; the store is closed last."""
+        """End sessions first, then the background tasks; close the store last."""
         await self.server.stop()
         for task in self._tasks:
             task.cancel()
@@ -117,7 +118,7 @@ class Controller:
             try:
                 await asyncio.to_thread(self.mover.tick)
             except Exception:
-                # What is wrong with one step must not end those that undo it.
+                # An error in one step must not prevent later steps, which may have to undo a move.
                 LOG.exception("consolidation: a step failed, and is tried again")
 
     async def _tell_refusals(self) -> None:
@@ -135,22 +136,22 @@ class Controller:
     async def _prune(self) -> None:
         while True:
             await asyncio.sleep(PRUNE_S)
-            # The store says so itself; the next time prunes the more.
+            # The store logs the failure itself; the next call prunes what this one left.
             with contextlib.suppress(StoreFailedError):
                 await asyncio.to_thread(self.store.prune)
 
 
 class _Http(uvicorn.Server):
-    """Signals are handled by the controller, which ends sessions of agents too."""
+    """An HTTP server that ignores signals: the controller handles them and ends sessions, too."""
 
     def __init__(self, config: uvicorn.Config, events: Events, answers: SharedAnswer[Any]) -> None:
         super().__init__(config)
         self._events, self._answers = events, answers
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen; InputError when the address cannot be had.
+        """Begin to listen; raise InputError if the address cannot be bound.
 
-        It would end the process, and from inside a task nothing could keep it from that.
+        uvicorn would exit the process instead, and a SystemExit inside a task cannot be stopped.
         """
         try:
             await super().startup(sockets)
@@ -164,24 +165,24 @@ class _Http(uvicorn.Server):
         LOG.info("the dashboard and the API are at %s://%s:%d", scheme, shown, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends streams first, for which it would wait."""
+        """Close event streams first, because the server waits for open streams."""
         self._events.close()
         await super().shutdown(sockets)
         self._answers.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
-        """Leaves signals alone."""
+        """Do not install signal handlers."""
         yield
 
 
 def read_access(config: ControllerConfig) -> Access:
-    """The tokens of a configuration; raises InputError naming their file."""
+    """Return the tokens of a configuration; raise InputError naming their file."""
     return Access() if config.access is None else config.access.read()
 
 
 def tls_options(tls: Tls, past: Past) -> dict[str, Any]:
-    """What uvicorn takes: clients are known by their certificates, and who has none is told of."""
+    """Return uvicorn's options for TLS: clients are named by certificate, failures are noted."""
 
     def refused(why: str) -> None:
         past.refused(Actor(ActorKind.CERTIFICATE, "unknown"), "a TLS connection", why)
@@ -192,7 +193,7 @@ def tls_options(tls: Tls, past: Past) -> dict[str, Any]:
 
 
 def _http(config: ControllerConfig, service: ControlService) -> _Http:
-    """The HTTP server."""
+    """Return the HTTP server."""
     host, port = split_address(config.http)
     app = create_app(service, access=read_access(config))
     options: dict[str, Any] = {"http": TimedHeaders}
@@ -202,7 +203,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
         uvicorn.Config(
             app, host=host, port=port, log_level="warning", lifespan="off",
             timeout_graceful_shutdown=2,
-            # The history names clients by their address, and anybody can write such a header.
+            # The history names clients by address, and any client can send a proxy header.
             proxy_headers=False, **options,
         ),
         app.state.events,
@@ -211,7 +212,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
 
 
 async def serve(config: ControllerConfig, stop: asyncio.Event) -> None:
-    """Runs until `stop` is set; InputError when an address cannot be had."""
+    """Run until `stop` is set; raise InputError if an address cannot be bound."""
     controller = Controller(config)
     http = _http(config, controller.service)
     await controller.start()
@@ -235,9 +236,9 @@ async def _until_signal(config: ControllerConfig) -> None:
 
 
 def run(config_path: Path | None) -> None:
-    """Runs the controller until SIGTERM or SIGINT, without a path by `default_config`.
+    """Run the controller until SIGTERM or SIGINT; without a path, with `default_config`.
 
-    Raises InputError for a configuration that is refused or an address that cannot be had.
+    Raises InputError for a configuration that is refused or an address that cannot be bound.
     """
     config = check_config(config_path)
     collect_rarely()
@@ -246,7 +247,7 @@ def run(config_path: Path | None) -> None:
 
 
 def check_config(config_path: Path | None) -> ControllerConfig:
-    """Reads the configuration and the files that it names; raises InputError."""
+    """Return the configuration after checking it and the files that it names; raise InputError."""
     config = configured(config_path)
     read_access(config)
     if config.tls is not None:

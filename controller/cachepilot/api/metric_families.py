@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names, labels and meaning of every metric of the controller; a page is made of them.
+"""The names, labels and meaning of every metric of the controller; source of a generated page.
 
-Names follow the conventions of Prometheus: base units, `_total` for what only grows.
+Names follow the conventions of Prometheus: base units, and `_total` for counters.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Family = GaugeMetricFamily | CounterMetricFamily
 
 @dataclass(frozen=True)
 class Described:
-    """A metric as it is documented; `name` as it is scraped."""
+    """A metric as it is documented; `name` is the scraped name."""
 
     name: str
     kind: Kind
@@ -24,7 +24,7 @@ class Described:
     help: str
 
     def family(self) -> Family:
-        """A family without samples."""
+        """Return a metric family without samples."""
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
         return make(self.name, self.help, labels=self.labels)
 
@@ -140,7 +140,7 @@ FAMILIES: tuple[Described, ...] = (
     ),
     Described("cachepilot_build_info", "gauge", ("version",), "Always 1."),
 )
-"""What is computed of the service at every scrape."""
+"""The metrics that are computed from the service at every scrape."""
 CONTROL_LOOP = (
     Described(
         "cachepilot_control_step_seconds",
@@ -199,4 +199,4 @@ CONTROL_LOOP = (
         "rollout or needs.",
     ),
 )
-"""What the control loop and the store count of themselves, in the process's registry."""
+"""The metrics that the control loop and the store keep in the process's registry."""

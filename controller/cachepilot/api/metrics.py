@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exposition for Prometheus, made of the service at every scrape: nothing is kept here."""
+"""The Prometheus exposition, computed from the service at every scrape; nothing is cached."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ TARGETS = {
 }
 VERDICTS = (Verdict.GAINS, Verdict.PAYS, Verdict.SAME, Verdict.UNKNOWN)
 Sample = tuple[str, Sequence[str], float | None]
-"""Name of the family, values of its labels, value; None leaves the series out."""
+"""Name of the family, values of its labels, value; a series with None is left out."""
 
 
 def _slo_samples(labels: Sequence[str], slo: SloView) -> Iterator[Sample]:
@@ -39,10 +39,10 @@ def _slo_samples(labels: Sequence[str], slo: SloView) -> Iterator[Sample]:
 
 
 def _tenant_samples(tenant: TenantView) -> Iterator[Sample]:
-    """At most 28 series: 10 of the tenant, 4 of each of 3 SLOs, and one of each event.
+    """Yield at most 28 series: 10 of the tenant, 4 of each of 3 SLOs, and one per event.
 
-    None of a tenant whose node is stale: what holds there is not known. `_compared_samples` adds
-    the last of the 29 that a tenant may have of its controller.
+    A tenant of a stale node has none, since its state is not known. `_compared_samples` adds the
+    29th and last series that a tenant may have in the controller's exposition.
     """
     if tenant.stale:
         return
@@ -100,7 +100,7 @@ def _node_samples(node: NodeView, trials: int) -> Iterator[Sample]:
 
 
 def _compared_samples(tenants: Iterable[TenantComparison]) -> Iterator[Sample]:
-    """What the autopilot brought: a series per tenant, the bounds and the counts per node."""
+    """Yield the effect of the autopilot: a ratio per tenant; bounds and counts per node."""
     nodes: dict[str, list[TenantComparison]] = {}
     for one in tenants:
         nodes.setdefault(one.node, []).append(one)
@@ -120,13 +120,13 @@ def _compared_samples(tenants: Iterable[TenantComparison]) -> Iterator[Sample]:
 
 
 class ServiceCollector(Collector):
-    """The metrics of nodes and tenants, as the service says at the time of a scrape."""
+    """Collects the metrics of nodes and tenants from the service at the time of a scrape."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def describe(self) -> Iterable[Metric]:
-        """Names without values, so that registering asks nothing of the service."""
+        """Return names without values, so that registration does not call the service."""
         return [described.family() for described in FAMILIES]
 
     def _rollout_samples(self) -> Iterator[Sample]:
@@ -152,7 +152,7 @@ class ServiceCollector(Collector):
         yield from self._rollout_samples()
 
     def collect(self) -> Iterable[Metric]:
-        """All families, those without a sample too."""
+        """Return all families, including those without a sample."""
         families: dict[str, Family] = {described.name: described.family() for described in FAMILIES}
         for name, labels, value in self._samples():
             if value is not None:
@@ -161,7 +161,7 @@ class ServiceCollector(Collector):
 
 
 class Exposition:
-    """Everything that one scrape answers with: the service, and what `process` registers."""
+    """The whole answer to a scrape: the service's metrics, and those registered in `process`."""
 
     def __init__(self, service: Service, process: CollectorRegistry) -> None:
         self._service = CollectorRegistry()
@@ -169,5 +169,5 @@ class Exposition:
         self._process = process
 
     def text(self) -> bytes:
-        """The text format, version 0.0.4."""
+        """Return the text format, version 0.0.4."""
         return generate_latest(self._service) + generate_latest(self._process)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person orders: pins, what-ifs that are applied, and the undoing of both."""
+"""Orders of a person: pins, applied what-ifs, and the undoing of both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 PIN_MAX_S = 30 * 86_400.0
 HOLD_MIN_S = 60.0
 MISSED_SHOWN = 5
-"""SLOs that a refusal names; the others are counted."""
+"""How many missed SLOs a refusal names; the others are counted."""
 
 
 def with_objective(earlier: Objectives, objective: Objective) -> Objectives:
-    """Adds one objective, or replaces that of the same pattern."""
+    """Return the objectives with one added, or with that of the same pattern replaced."""
     patterns = [one.pattern for one in earlier.tenants]
     if objective.pattern not in patterns:
         return replace(earlier, tenants=(*earlier.tenants, objective))
@@ -47,7 +47,7 @@ class Orders:
         self._fleet = fleet
 
     def require_possible(self, pin: Pin, reports: Mapping[str, Report]) -> None:
-        """Raises InputError for a pin that one of these nodes cannot carry out."""
+        """Raise InputError for a pin that one of these nodes cannot apply."""
         now_s = self._fleet.store.now_s()
         if pin.until_s is not None and not now_s < pin.until_s <= now_s + PIN_MAX_S:
             allowed = f"after {now_s:.0f}, the time now, by {PIN_MAX_S:.0f} at most"
@@ -71,20 +71,21 @@ class Orders:
                 )
 
     def _objectives(self, report: Report) -> Objectives:
-        """The objectives that hold now, which the last cycle of a node need not know yet."""
+        """Return the objectives in force now; the node's last cycle may have had older ones."""
         return self._fleet.asked().objectives.among(_workloads(report))
 
     def _present(self, node: str, report: Report) -> Objectives:
-        """The same with the pins of a node."""
+        """Return the objectives in force now, with the pins of a node."""
         return pins.with_pins(self._objectives(report), self._fleet.asked().pins, node)
 
     def require_slos(
         self, what: str, reports: Mapping[str, Report], wanted: Sequence[pins.Pin],
         slos: Callable[[str, Report], Objectives],
     ) -> None:  # fmt: skip
-        """Raises ConflictError that says which SLOs an order is predicted to miss.
+        """Raise ConflictError naming the SLOs that an order is predicted to miss.
 
-        The order is to pin `wanted` beside `slos` of each of these nodes, which may have pins.
+        `wanted` are the pins that the order sets, and `slos` returns a node's objectives under the
+        order, which may include existing pins. A node for which nothing changes is not checked.
         """
         missed = []
         for name, report in reports.items():
@@ -103,7 +104,7 @@ class Orders:
             raise ConflictError(f"{what}: {told}{ACCEPTABLE}")
 
     def pin(self, pin: Pin, reports: Mapping[str, Report], accept_missed_slos: bool) -> None:
-        """Pins a tenant on these nodes; ConflictError where that misses an SLO."""
+        """Pin a tenant on these nodes; raise ConflictError if that misses an SLO."""
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
         self.require_possible(pin, reports)
@@ -114,7 +115,7 @@ class Orders:
         self._fleet.set_pin(wanted)
 
     def apply(self, asked: Apply, report: Report) -> Applied:
-        """Carries out what a what-if asked: pins that end, and objectives, as one change."""
+        """Apply a what-if as one change: pins that end, and objectives."""
         if asked.budget_bytes is not None:
             where = "the agent's configuration states it (allowed: none)"
             raise InputError(f"what-if: budget_bytes: {where}")
@@ -165,7 +166,10 @@ class Orders:
         )
 
     def _stated(self, report: Report, rates: Mapping[str, float]) -> list[Objective]:
-        """The objective of exactly each cgroup: what holds for it now, with another SLO."""
+        """Return an objective for each cgroup: the one in force, with another throughput SLO.
+
+        Its pattern is exactly the cgroup's path. A cgroup without an objective gets mode `auto`.
+        """
         objectives, found = self._objectives(report), []
         for cgroup, ops in rates.items():
             base = objectives.of(cgroup)
@@ -180,15 +184,15 @@ class Orders:
         return before
 
     def last(self) -> StatedChange:
-        """The last change that can be undone; UnknownError without one."""
+        """Return the last change that can be undone; raise UnknownError without one."""
         before = self._before()
         return StatedChange(change=before.change, time_s=before.stored_s, what=before.what)
 
     def undo(self, change: int | None, reports: Mapping[str, Report]) -> StatedChange:
-        """Puts objectives and pins back as they were before the last change.
+        """Restore objectives and pins to their state before the last change; return that change.
 
-        ConflictError where the last one is no longer `change`, or where an SLO is missed by it on
-        one of these nodes.
+        Raises ConflictError if the last change is not `change`, or if an SLO is predicted to be
+        missed because of it on one of these nodes.
         """
         before = self._before()
         if change is not None and change != before.change:

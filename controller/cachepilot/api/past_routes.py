@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes below /api/v1 that look back: each reads the store, on a thread of its own pool."""
+"""The routes below /api/v1 about the past; each reads the store on a pool thread."""
 
 from asyncio import to_thread
 from typing import Annotated
@@ -87,7 +87,7 @@ def _add_series(routes: APIRouter, past: Past) -> None:
 
 
 def add_past(routes: APIRouter, service: Service) -> None:
-    """Adds what looks back."""
+    """Add the routes about the past to `routes`."""
     past = service.past
     _add_comparison(routes, past)
     _add_budgets(routes, past)

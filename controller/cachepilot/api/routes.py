@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes below /api/v1. A cgroup has slashes, so it is always a parameter of the query.
+"""The routes below /api/v1. A cgroup contains slashes, so it is always a query parameter.
 
-None asks the service on the event loop, which answers agents too: what is no coroutine here runs on
-a thread of its pool. What plans for long, or reads much, goes to another pool, so that it holds up
-nothing short.
+No route calls the service on the event loop, which also serves agents. A route that is not a
+coroutine runs on a thread of FastAPI's pool. A route that plans for long or reads much is a
+coroutine and uses another pool, so that it does not delay the short ones.
 """
 
 from asyncio import to_thread
@@ -73,11 +73,11 @@ _BEARER = HTTPBearer(
     auto_error=False,
     description="The token of a viewer or an operator, if the controller requires one.",
 )
-"""For the schema alone: what it describes was checked before any route is looked for."""
+"""Only for the schema: `Guarded` checks the token before any route is matched."""
 
 
 def _known_parameters(request: Request) -> None:
-    """Refuses parameters of the query that the route does not have."""
+    """Refuse query parameters that the route does not have."""
     dependant = request.scope["route"].dependant
     known = [parameter.alias for parameter in dependant.query_params]
     for name in request.query_params:
@@ -263,10 +263,10 @@ def _add_planning(
 def router(
     service: Service, events: Events, consolidated: SharedAnswer[Consolidation]
 ) -> APIRouter:
-    """All routes over `service`.
+    """Return all routes over `service`.
 
-    They are coroutines, which call it on the loop's thread; what plans or reads the store does so
-    on another one.
+    Plain functions call it on FastAPI's threads; coroutines that plan or read much use another
+    pool.
     """
     routes = APIRouter(dependencies=[Depends(_known_parameters), Depends(_BEARER)])
     _add_access(routes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of nodes and tenants, made of the last report of a node."""
+"""Views of nodes and tenants, made from the last report of a node."""
 
 from collections.abc import Iterable
 
@@ -37,7 +37,7 @@ NAME_TAKEN = "name_taken"
 
 
 def node_view(loop: NodeLoop, rival: Rival | None = None) -> NodeView:
-    """A node, also one that is not connected; `rival` is a second agent of its name."""
+    """Return the view of a node, connected or not; `rival` is a second agent of its name."""
     hello, report = loop.hello, loop.report
     seen = [] if report is None else list(report.collected.seen.values())
     device = None if report is None else report.collected.snapshot.device
@@ -99,7 +99,7 @@ def _workload(told: wire.Tenant) -> WorkloadView | None:
 
 
 def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
-    """One tenant; KeyError when the node has none of that path."""
+    """Return a tenant's view; raise KeyError if the node has none of that path."""
     seen = report.collected.seen[cgroup]
     tenant, told = seen.tenant, seen.wire
     objective, last = report.objectives.of(cgroup), report.last.get(cgroup)
@@ -153,9 +153,10 @@ def _recommendation(report: Report, seen: Seen) -> RecommendationView | None:
 def tenant_detail(
     node: str, report: Report, cgroup: str, config: Config, stated: Objectives
 ) -> TenantDetail:
-    """All that is known of one tenant; KeyError when the node has none of that path.
+    """Return all details of one tenant; raise KeyError if the node has none of that path.
 
-    `stated` is what operators state now, which the report's cycle need not know yet.
+    `stated` are the present objectives of operators; the cycle of the report may have had older
+    ones.
     """
     seen = report.collected.seen[cgroup]
     action = _action(report, cgroup)
@@ -182,7 +183,7 @@ def tenant_detail(
 
 
 def policies_of(known: Explanation, present: str) -> list[PolicyView]:
-    """The ranking in words: what is best is what stands first."""
+    """Return the policies in the order of the ranking, each with a note derived from that order."""
     found, is_first_allowed = [], True
     for at, one in enumerate(known.ranking):
         words = ["in use"] if one.policy == present else []
@@ -196,7 +197,7 @@ def policies_of(known: Explanation, present: str) -> list[PolicyView]:
 
 
 def prediction_error(predicted_ops: float | None, measured_ops: float | None) -> float | None:
-    """By which share a prediction is above what is measured."""
+    """Return the relative excess of a prediction over the measurement, or None if unknown."""
     if predicted_ops is None or not measured_ops:
         return None
     return predicted_ops / measured_ops - 1
@@ -219,7 +220,7 @@ def _action(report: Report, cgroup: str) -> Action | None:
 
 
 def _curves(seen: Seen) -> CurvesView | None:
-    """Curves over limits, as they are planned with where they are trusted."""
+    """Return the curves over limits: those planned with, or the measured ones without a plan."""
     if seen.measured is None:
         return None
     curves, planned = seen.measured.curves, seen.tenant.curves

@@ -15,12 +15,12 @@ from cachepilot import _models
 from cachepilot.cli.lazy import VARIABLE, LazyGroup
 from cachepilot.errors import InputError
 
-# Looking for plugins of pydantic, of which there are none, reads what is said of every package.
+# There are no pydantic plugins, and the search for them reads the metadata of every package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-"""What a shell reports of a program that SIGPIPE ended: 128 and the number of the signal."""
+"""The status that a shell reports for a program killed by SIGPIPE: 128 plus the signal's number."""
 
 
 app = typer.Typer(
@@ -61,10 +61,10 @@ def _refuse(message: str) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    """The exit status of one command line.
+    """Run one command line and return its exit status; also answers a shell's completion requests.
 
-    Not by `main` of the command, which ends the process where the reader of stdout is gone; it
-    answers a shell that asks how a line may go on.
+    The command's `main` is not used for commands, because it exits the process when the reader of
+    stdout has closed the pipe. It is used for completion requests.
     """
     command = get_command(app)
     if VARIABLE in os.environ:
@@ -85,10 +85,10 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit status.
+    """Run one command line and return its exit status.
 
-    0 when it worked; 2 after bad input, with one line on stderr; 130 after Ctrl-C; 141, as of a
-    program that SIGPIPE ends, when the reader of stdout went away, as `head` does.
+    0: success. 2: bad input, with one line on stderr. 130: Ctrl-C. 141, as for a program killed by
+    SIGPIPE: the reader of stdout closed the pipe, as `head` does.
     """
     try:
         return _invoke(arguments)
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
     except (InputError, _models.ModelsError, UnicodeError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
-        # Python flushes stdout once more when it ends.
+        # Python flushes stdout once more at exit, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except OSError as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command by the task that it serves, and the module that is imported once it is called.
+"""Every command, grouped by task, and the module that is imported when it is called.
 
-The help of all commands, and the completion of their names, come from this table alone: importing
-what every command needs takes longer than most commands do.
+The help's list of commands and the completion of their names use this table alone: importing the
+modules of all commands takes longer than most commands run.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from typer.main import get_command
 
 @dataclass(frozen=True)
 class Entry:
-    """One command: its name, where it is, and its line in the help.
+    """One command: its name, its location, and its line in the help.
 
-    `attribute` of `module` is a function, or a `Typer` of commands of its own. `is_passed_on` says
-    that another program reads the arguments, `--help` among them.
+    `attribute` of `module` is a function, or a `Typer` with commands of its own. `is_passed_on`
+    means that another program parses the arguments, including `--help`.
     """
 
     name: str
@@ -29,12 +29,12 @@ class Entry:
     is_passed_on: bool = False
 
     def load(self) -> Any:
-        """The command, imported; as Typer runs it."""
+        """Import the command and return it as a command that Typer runs."""
         found = getattr(import_module(f"cachepilot.cli.{self.module}"), self.attribute)
         if isinstance(found, Typer):
             found.info.name = self.name
             return get_command(found)
-        # Nothing of arguments that are passed on is looked at, not even --help.
+        # If the arguments are passed on, Typer must parse none of them, not even --help.
         passed_on: dict[str, Any] = {
             "allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []
         }  # fmt: skip
@@ -94,6 +94,6 @@ TASKS: dict[str, tuple[Entry, ...]] = {
 
 
 def entries() -> Iterator[Entry]:
-    """All commands in the order of the help."""
+    """Yield all commands in the order of the help."""
     for group in TASKS.values():
         yield from group

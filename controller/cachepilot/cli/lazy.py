@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root of the command line: commands are imported when they are called, not before."""
+"""The root of the command line, which imports a command only when it is called."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -11,11 +11,11 @@ from cachepilot.cli.commands import TASKS, Entry, entries
 
 NAME_COLUMNS = 13
 VARIABLE = "_CACHEPILOT_COMPLETE"
-"""Set by a shell that asks for completions."""
+"""The environment variable that a shell sets to request completions."""
 
 
 class _Commands(Mapping[str, Any]):
-    """Commands by name; looking one up imports it."""
+    """The commands by name; a look-up imports the command."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {one.name: one for one in entries()}
@@ -32,20 +32,20 @@ class _Commands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """Commands of `commands.TASKS`, listed by task."""
+    """The commands of `commands.TASKS`, listed by task."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": None})
         self.commands = _Commands()  # type: ignore[assignment]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """A section of the help for each task; nothing is imported for it."""
+        """Write a section of the help for each task without importing any command."""
         for task, group in TASKS.items():
             with formatter.section(task):
                 formatter.write_dl([(one.name.ljust(NAME_COLUMNS), one.help) for one in group])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Names of commands and the group's own options; nothing is imported for it."""
+        """Return names of commands and the group's options without importing any command."""
         from typer._click.shell_completion import CompletionItem  # noqa: PLC0415
 
         found = [
@@ -53,5 +53,5 @@ class LazyGroup(TyperGroup):
             for one in entries()
             if one.name.startswith(incomplete)
         ]
-        # Past TyperGroup, which would import every command for the same names.
+        # Skip TyperGroup's method, which would import every command for the same names.
         return found + super(TyperGroup, self).shell_complete(ctx, incomplete)

@@ -114,3 +114,7 @@ class Gain:
         """The bound that noise alone exceeds with a chance of `alpha`; see `chance_at`."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()
+
+    def sure_bound(self, alpha: float) -> float:
+        """The same with a chance of `alpha` at any time, however often it is looked at."""
+        return self.bound(alpha / LOOKS)

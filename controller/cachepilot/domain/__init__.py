@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Immutable values that every layer speaks of, and the texts that they are read from."""
+"""Immutable values that every layer uses, and the texts from which they are parsed."""

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet needs at least, and which of its nodes the others could take over."""
+"""The least memory of a fleet, and which of its nodes can be drained.
+
+To drain a node is to move all of its tenants to other nodes. To spread tenants is to move some of
+them off nodes that are short of memory, reads or CPUs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """The least memory of one tenant that keeps its SLOs, or what it does now without any.
+    """The least memory of one tenant that meets its SLOs, or without an SLO keeps its throughput.
 
-    `has_slo`: it has an SLO. `known`: it is known what it needs, which it is not where curves or
-    readings are missing. `kept`: what it needs can be had at all, if that is known.
-    `more_of_this_kind`: how many more like it fit on its node, by memory, device and CPUs. In the
-    last day it needed `peak_bytes` at most, since `peak_s`, seconds since 1970; None where that is
-    now. It needs `cpus` now, as stated or else as measured; None where that is not known.
+    `known` is false if what the tenant needs is not known, for want of curves or readings. `kept`
+    says whether any memory meets its need, if that is known. `more_of_this_kind` is how many more
+    tenants like it fit on its node, by memory, device and CPUs. `peak_bytes` is the most that it
+    needed in the last day, since `peak_s`, seconds since 1970; None if that is its present need.
+    `cpus` are the CPUs that it needs now, as stated or else as measured; None if not known.
     """
 
     node: str
@@ -27,7 +31,7 @@ class LeastMemory:
     kept: bool
     more_of_this_kind: int
     note: str = ""
-    """What is said of the row, in words that follow from its numbers."""
+    """The note of the row, which follows from its numbers."""
     peak_bytes: int = 0
     peak_s: float | None = None
     cpus: float | None = None
@@ -35,15 +39,15 @@ class LeastMemory:
 
 @dataclass(frozen=True)
 class Move:
-    """A tenant that goes to another node; all that is said of it there is predicted.
+    """A tenant that moves to another node; its values there are predictions.
 
-    `limit_bytes` is the memory that it gets there, as it needs it, or else needs only `need_bytes`
-    of that; None where it needs all. `policy` is the one that this counts with;
-    `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
-    has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
-    Room is left for the `peak_bytes` that it would have needed there since `peak_s`, seconds since
-    1970, the most of the last day; None where that is what it needs now. It needs `cpus` now, None
-    where that is not known.
+    `limit_bytes` is the memory that it gets there. `need_bytes` is the part of that which it needs,
+    None if it needs all of it. `policy` is the one on which the prediction is based.
+    `predicted_ops` are its operations per second there once its page cache is warm, 0 if not known.
+    Until then it must read `cold_pages` again, which takes `cold_s` seconds on the target's device.
+    There is room for `peak_bytes`, the most that it would have needed there in the last day, since
+    `peak_s`, seconds since 1970; None if that is its present need. `cpus` are the CPUs that it
+    needs now, None if not known.
     """
 
     cgroup: str
@@ -55,7 +59,7 @@ class Move:
     cold_pages: int
     cold_s: float
     why: str = ""
-    """Why it goes there, for a person."""
+    """Why it goes to that node, for a person."""
     peak_bytes: int = 0
     peak_s: float | None = None
     cpus: float | None = None
@@ -64,10 +68,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Drain:
-    """A node that tenants leave, with their moves in the order in which they are to be made.
+    """A node that tenants leave, with their moves in order.
 
-    `freed_bytes` is the memory of the node where all of them leave, as it can be switched off then;
-    0 where some stay, and `why` tells why the others go.
+    `freed_bytes` is the memory of the node if all of them leave, since the node can then be
+    switched off. It is 0 if some stay; `why` then says why the others leave.
     """
 
     node: str
@@ -77,13 +81,13 @@ class Drain:
 
     @property
     def cold_s(self) -> float:
-        """Seconds until all that moved is warm, one move after the other."""
+        """Seconds until all moved tenants are warm, if they move one after the other."""
         return sum(move.cold_s for move in self.moves)
 
 
 @dataclass(frozen=True)
 class Consolidation:
-    """Least memory per tenant, and the nodes to drain in the order in which that is to be done."""
+    """The least memory per tenant, and the nodes to drain, in the order of the drains."""
 
     nodes: int
     tenants: list[LeastMemory]
@@ -93,10 +97,10 @@ class Consolidation:
 
 @dataclass(frozen=True)
 class Spread:
-    """Nodes without room for what their tenants need next, those first that are short first.
+    """Nodes without room for what their tenants need next; those that are short first come first.
 
-    Each with the tenants that leave it, as far as there is room for them on other nodes. `left` are
-    those that stay short, and of what.
+    `drains` has the tenants that leave each node, as many as fit on other nodes. `left` are the
+    nodes that stay short, with what they lack.
     """
 
     drains: list[Drain]
@@ -106,12 +110,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of a rollout: `drains` as they were ordered, without what was done of them.
+    """The rest of a rollout: the ordered `drains` without what is done already.
 
-    Only those that are `drainable` may be drained, and nodes that are `closed` take nobody in.
-    `proven` is, by the node where tenants are and cgroup, the memory with which they met what they
-    must keep in a rehearsal.
-    `spreads` says that nodes are not drained, but relieved of what they have no room for.
+    Only the nodes in `drainable` may be drained, and nodes in `closed` take no tenants in. `proven`
+    is the memory with which tenants met their targets in a rehearsal, by their present node and
+    cgroup. `spreads` means that nodes are not drained, but only relieved of tenants that they have
+    no room for.
     """
 
     drains: tuple[Drain, ...]
@@ -123,11 +127,10 @@ class Rest:
 
 @dataclass(frozen=True)
 class Plans:
-    """What is left, planned by what is measured now.
+    """Two plans for the rest of a rollout, from present measurements.
 
-    `as_ordered` are the drains, tenant by tenant, for which there still is room where they were
-    ordered to go; `anew` are the best ones, whatever was ordered. Where tenants are spread, nodes
-    that are `left` stay short.
+    `as_ordered` are the ordered drains for which there still is room. `anew` are the best drains,
+    regardless of the order. If the rollout spreads tenants, the nodes in `left` stay short.
     """
 
     as_ordered: Sequence[Drain]

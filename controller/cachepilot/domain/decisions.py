@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down of every decision."""
+"""What is recorded of every decision."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from cachepilot.readable import number
 
 
 class Event(StrEnum):
-    """What was decided, or came of a decision."""
+    """A decision, or the result of one."""
 
     TRIAL = "trial"
     KEPT = "kept"
@@ -30,14 +30,14 @@ class Setting:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Operations per second and miss ratio; None where they are not known."""
+    """Operations per second and miss ratio; None if not known."""
 
     ops: float | None = None
     miss_ratio: float | None = None
 
 
 def against_prediction(predicted: Reading, measured: Reading) -> str:
-    """What one tenant did, in words that follow from the numbers; empty where one is not known."""
+    """Compare a tenant's measured throughput with the prediction; empty if one is not known."""
     told, did = predicted.ops, measured.ops
     if not told or did is None:
         return ""
@@ -48,7 +48,10 @@ def against_prediction(predicted: Reading, measured: Reading) -> str:
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: from where to where, what it was measured against, predicted and seen."""
+    """One decision: the settings before and after it, with the readings.
+
+    `baseline` is the reading that `measured` is compared with.
+    """
 
     time_s: float
     cgroup: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dataclasses as one line of JSON, and back by their annotations.
+"""Encode dataclasses as one line of JSON, and decode them by their annotations.
 
-Arrays are their bytes, one after another beside the line: curves are most of a record, and as
-digits or in base64 they took most of the time to write and to compress one.
+Arrays are stored as bytes, one after another beside the line. Curves are most of a record, and as
+digits or in base64 they took most of the time to write and to compress it.
 """
 
 import math
@@ -28,9 +28,9 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""What `decode` raises for values that are not of the kind."""
+"""The exceptions that `decode` raises for values that do not fit the type."""
 ARRAYS = ("<f4", "<f8", "<i8")
-"""Kinds of arrays that a line may have."""
+"""The dtypes of arrays that a line may have."""
 
 
 class RecordError(InputError):
@@ -38,25 +38,25 @@ class RecordError(InputError):
 
 
 def encode(value: Any) -> str:
-    """A dataclass as one line of JSON; floating-point numbers keep every bit."""
+    """Encode a dataclass as one line of JSON; floating-point numbers keep every bit."""
     return to_json(value, fallback=plain).decode()
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no form for, as something that it has one for."""
+    """Convert a value that JSON cannot represent to one that it can."""
     if isinstance(value, Fraction):
         return str(value)
     raise TypeError(f"{type(value).__name__}: has no form in JSON")
 
 
 class Arrays:
-    """What is written beside a line: `data`, the bytes of its arrays."""
+    """The bytes of the arrays of a line, `data`, which are written beside it."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def plain(self, value: Any) -> Any:
-        """As `plain`; of an array where its bytes are."""
+        """Like the function `plain`; an array becomes a reference to its bytes."""
         if not isinstance(value, np.ndarray):
             return plain(value)
         at = len(self.data)
@@ -65,7 +65,10 @@ class Arrays:
 
 
 def _array(value: Any, arrays: bytes) -> npt.NDArray[Any]:
-    """Of what `Arrays` made of one; or of a list, or base64, as earlier versions wrote it."""
+    """Decode an array from the reference that `Arrays` made.
+
+    Earlier versions wrote a list, or base64; both are accepted, too.
+    """
     if isinstance(value, list):
         return np.array(value)
     kind, shape = value["kind"], value["shape"]
@@ -80,9 +83,9 @@ def _array(value: Any, arrays: bytes) -> npt.NDArray[Any]:
 
 
 def decode(kind: Any, value: Any, arrays: bytes = b"") -> Any:
-    """Turns what `json.loads` makes of such a line into `kind`, a type as `domain` uses them.
+    """Convert the value that `json.loads` returns for such a line to `kind`, a type of `domain`.
 
-    `arrays` are the data of `Arrays` when it was written.
+    `arrays` are the `data` of the `Arrays` with which the line was written.
     """
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout of a consolidation: its moves in their order, and what was measured of each."""
+"""A rollout of a consolidation: its moves in order, and what was measured for each.
+
+A rollout moves tenants one by one. Before a node is drained, a rehearsal gives its tenants, where
+they are, the memory that they will have after their moves, and checks that they still meet what
+they must keep. To keep is to meet every SLO, or without one a share of the throughput before the
+move.
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -7,11 +13,11 @@ from enum import StrEnum
 from cachepilot.domain.consolidation import Move
 
 KEEP = "keep"
-"""The kind of a check of a tenant without an SLO: a share of what it did before."""
+"""The kind of a check of a tenant without an SLO: it keeps a share of its throughput."""
 
 
 class RolloutState(StrEnum):
-    """Where a rollout stands; all but the first are its end."""
+    """The state of a rollout; all but the first are final."""
 
     RUNNING = "running"
     DONE = "done"
@@ -21,11 +27,12 @@ class RolloutState(StrEnum):
 
 
 class MoveState(StrEnum):
-    """Where a move stands.
+    """The state of a move.
 
-    While one is `preparing` the target reads the page cache of who is to come, while it is
-    `warming` the tenant that came reads it. `skipped` is one that was not made since it did not
-    fit, `returned` one that was undone, `failed` one whose end is unknown.
+    While a move is `preparing`, the target node reads the page cache of the tenant that is to
+    arrive. While it is `warming`, the tenant has arrived and reads its page cache itself. A
+    `skipped` move was not made because it did not fit, a `returned` one was undone, and a `failed`
+    one has an unknown result.
     """
 
     WAITING = "waiting"
@@ -41,7 +48,7 @@ class MoveState(StrEnum):
 
 
 class Warmth(StrEnum):
-    """How far the page cache of a tenant is read on a node that it is to come to."""
+    """How far a node has read the page cache of a tenant that is to arrive."""
 
     LISTING = "listing"
     READING = "reading"
@@ -49,10 +56,10 @@ class Warmth(StrEnum):
 
 
 class RehearsalState(StrEnum):
-    """Where a rehearsal stands.
+    """The state of a rehearsal.
 
-    `not begun` is one of a node that is still to be drained, `measuring` one in which everybody is
-    measured as it is, `settling` one in which page caches shrink, and `ended` one that was given up
+    `not begun`: its node is still to be drained. `measuring`: tenants are measured with their
+    present setting. `settling`: page caches shrink to the new limits. `ended`: it was given up
     before it was over.
     """
 
@@ -66,7 +73,7 @@ class RehearsalState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What is made of the windows of a check."""
+    """The result of the windows of a check."""
 
     OPEN = "open"
     MET = "met"
@@ -77,12 +84,12 @@ class Verdict(StrEnum):
 class Check:
     """What is measured of one tenant around a move.
 
-    `kind` is that of an SLO, or `keep` where there is none; `target` is that of the SLO in its own
-    unit, or the operations/s to be kept. Throughputs are means in operations per second, before
-    the move and since the page cache is warm; None while they are not measured. `windows` and
-    `met` count since the page cache is warm. `evidence` is the log-likelihood ratio of them, or
-    the sum of squares of the throughputs of a `keep`. The last `missing` snapshots in a row lacked
-    the tenant.
+    `kind` is that of an SLO, or `keep` if the tenant has none. `target` is that of the SLO in its
+    own unit, or the operations per second to keep. `before_ops` and `after_ops` are mean
+    throughputs in operations per second, before the move and since the page cache is warm; None
+    while not measured. `windows` and `met` count since the page cache is warm. `evidence` is the
+    log-likelihood ratio of these windows, or for a `keep` the sum of squares of the throughputs.
+    The last `missing` snapshots in a row lacked the tenant.
     """
 
     cgroup: str
@@ -99,10 +106,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Before:
-    """What a tenant did before a move: the sum of its operations/s over windows.
+    """What a tenant did before a move.
 
-    `met` of them met every SLO that it has. `slos`, kinds and targets, and the share `keep` are
-    what was stated when it was last seen; versions before did not store that.
+    `ops` is the sum of its operations per second over `windows`. `met` is the number of windows
+    that met all of its SLOs. `slos`, kinds and targets, and the share `keep` are from the objective
+    when the tenant was last seen; earlier versions did not store them.
     """
 
     cgroup: str
@@ -114,17 +122,17 @@ class Before:
 
     @property
     def mean_ops(self) -> float | None:
-        """Operations per second; None where nothing was measured."""
+        """Operations per second; None if nothing was measured."""
         return self.ops / self.windows if self.windows else None
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """One node in a rehearsal: what its tenants did before, and had, and how they do since.
+    """One node in a rehearsal: its tenants before it, their limits then, and their checks since.
 
-    `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
-    `most_bytes` are the largest limits with which tenants were judged. `is_heard` says that it told
-    something since the time from which it is waited for its nodes.
+    `measured_s` is the time of the node's last snapshot that was counted, `looks` the number of
+    snapshots that were judged. `most_bytes` are the largest limits with which tenants were judged.
+    `is_heard` means that the node reported something since the rollout began to wait for its nodes.
     """
 
     node: str
@@ -141,9 +149,9 @@ class Rehearsed:
 class Rehearsal:
     """Moves of a drain before they are made: tenants have the memory that they will have then.
 
-    It is of `moves`. Tenants are measured as they are since `since_s`, have the memory of
-    afterwards since `begun_s` and are judged since `ready_s`. All was met at `met_s`, or something
-    was missed at `missed_s`.
+    `moves` are the rehearsed moves. Tenants are measured with their present limits since `since_s`,
+    have the new limits since `begun_s`, and are judged since `ready_s`. Everything was met at
+    `met_s`, or something was missed at `missed_s`.
     """
 
     nodes: tuple[Rehearsed, ...]
@@ -157,10 +165,10 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class Refuted:
-    """A tenant that missed what it must keep with `limit_bytes`, where it had `had_bytes` before.
+    """A tenant that missed its targets with `limit_bytes` after it had `had_bytes` before.
 
-    It counts with the middle of both from then on. That was on `node`; versions before did not
-    store that.
+    From then on it counts as needing the middle of both. This was on `node`; earlier versions did
+    not store that.
     """
 
     cgroup: str
@@ -171,7 +179,7 @@ class Refuted:
 
     @property
     def least_bytes(self) -> int:
-        """What it is to have at least."""
+        """The least memory that the tenant is to have."""
         return (self.limit_bytes + self.had_bytes) // 2
 
 
@@ -179,11 +187,11 @@ class Refuted:
 class Moved:
     """A move of a rollout. Times are the controller's, seconds since 1970; None: not yet.
 
-    `before` is what is measured until the order is given. `measured_s` is the time of the node's
-    last snapshot that was counted, `looks` how many were since the page cache is warm;
-    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The target
-    reads its page cache since `prepared_s`, got as far as `warmth`, and has read it at `read_s`.
-    The first of the moves that were rehearsed together has their `rehearsal`.
+    `before` is what was measured until the move was ordered. `measured_s` is the time of the node's
+    last snapshot that was counted, `looks` the number of snapshots since the page cache is warm.
+    `held_bytes` is what the tenant used then; this has hardly grown for `quiet_s` seconds. The
+    target reads the tenant's page cache since `prepared_s`, has reached `warmth`, and finished at
+    `read_s`. Of the moves that are rehearsed together, the first one has the `rehearsal`.
     """
 
     move: Move
@@ -208,19 +216,19 @@ class Moved:
 
 @dataclass(frozen=True)
 class Rollout:
-    """Moves in their order. `at` is the present one; before it all are over.
+    """Moves in order. `at` is the index of the present one; all moves before it are over.
 
-    `why` says how it ended, or what holds it up now. Who began it is `by`. Each drain is rehearsed
-    first if it `rehearses`; what that refuted is `refuted`, and what came to be other than it was
-    ordered is told in `changes`. Unless it `is_planned`, what is left of it is planned again
-    before anything of that begins. `others` are, by node and cgroup, tenants that are on a node
-    when the last that was to leave it has left.
+    `why` says how the rollout ended, or what delays it now. `by` is who began it. If it
+    `rehearses`, each drain is rehearsed first. `refuted` are the tenants for which this failed, and
+    `changes` describes the differences from what was ordered. Unless it `is_planned`, the rest of
+    it is planned again before any more of it begins. `others` are tenants, by node and cgroup, that
+    are still on a node after the last one that was to leave it has left.
 
-    One that `spreads` empties no nodes: tenants leave those that have no room for all of them.
-    `homes` are, by cgroup, the nodes on which tenants were before rollouts before this one drained
-    them. Nodes that are `closed`, since a time, take nobody in any more who is spread. Before a
-    move the target reads the page cache of who is to come, for `preparing_s` at most; with 0 it
-    does not.
+    A rollout that `spreads` empties no nodes: tenants leave nodes that lack room for all of them.
+    `homes` are the nodes on which tenants were before earlier rollouts drained these, by cgroup.
+    Tenants are not spread to nodes in `closed`, which has the time since when for each. Before a
+    move, the target reads the page cache of the tenant that is to arrive for at most `preparing_s`;
+    not at all if that is 0.
     """
 
     id: int
@@ -245,30 +253,30 @@ class Rollout:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left to be done."""
+        """Whether the rollout has ended."""
         return self.state is not RolloutState.RUNNING
 
     @property
     def present(self) -> Moved | None:
-        """The move that is under way or comes next."""
+        """The move that is under way or comes next; None after the last one."""
         return self.moves[self.at] if self.at < len(self.moves) else None
 
     def of_drain(self, node: str) -> list[Moved]:
-        """The moves by which a node is drained."""
+        """The moves that drain a node."""
         return [one for one in self.moves if one.drain == node]
 
     def rehearsal_of(self, node: str) -> Rehearsal | None:
-        """The last one of draining a node; None where there was none."""
+        """The last rehearsal of draining a node; None if there was none."""
         found = [one.rehearsal for one in self.of_drain(node) if one.rehearsal is not None]
         return found[-1] if found else None
 
     def going(self, node: str) -> list[Moved]:
-        """The moves by which a node is drained that are still to be made."""
+        """The moves of draining a node that have not been made yet."""
         waiting = (MoveState.WAITING, MoveState.REHEARSING, MoveState.PREPARING)
         return [one for one in self.of_drain(node) if one.state in waiting]
 
     def with_rehearsed(self) -> "Rollout":
-        """With the moves of rehearsals that were stored without them: those of the whole drain."""
+        """Add the moves to rehearsals that were stored without them: those of the whole drain."""
         moves = tuple(
             replace(
                 one,
@@ -283,13 +291,13 @@ class Rollout:
         return replace(self, moves=moves)
 
     def is_rehearsed(self, node: str) -> bool:
-        """Whether the last rehearsal of draining a node is of all its moves that are to be made."""
+        """Whether the last rehearsal of draining a node has all of its remaining moves."""
         found = self.rehearsal_of(node)
         return found is not None and all(one.move in found.moves for one in self.going(node))
 
     @property
     def is_prepared(self) -> bool:
-        """Whether a target reads, or has read, the page cache of who has not gone there yet."""
+        """Whether a target reads, or has read, the page cache of a tenant that is yet to move."""
         present = self.present
         if self.is_over or present is None:
             return False
@@ -297,7 +305,7 @@ class Rollout:
 
     @property
     def left(self) -> list[str]:
-        """Nodes that are still to be drained, in their order."""
+        """The nodes that are still to be drained, in order."""
         waiting = [one.drain for one in self.moves if one.state is MoveState.WAITING]
         return list(dict.fromkeys(waiting))
 
@@ -308,9 +316,10 @@ class Rollout:
 
     @property
     def came_from(self) -> dict[str, str]:
-        """By cgroup, the nodes on which tenants were before they were drained; of others nothing.
+        """The nodes on which tenants were before they were drained, by cgroup.
 
-        Who was spread since has its home where it is.
+        Tenants that were not moved, or were spread since, are not listed: their home is where they
+        are.
         """
         found = dict(self.homes)
         for move in (one.move for one in self.kept):
@@ -322,7 +331,7 @@ class Rollout:
 
     @property
     def emptied(self) -> list[str]:
-        """Nodes all of whose moves were kept, and on which nobody else was then."""
+        """Nodes without tenants: all of their moves were kept, and no others were there then."""
         if self.spreads:
             return []
         drains = dict.fromkeys(one.drain for one in self.moves)

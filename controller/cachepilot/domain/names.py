@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names from outside: what each may be, and the one form that each has here.
+"""Names from outside: what each may be, and its canonical form.
 
-Every entry uses these: objectives documents, pins, the HTTP interface, the command line, agents and
-the store. InputError says what is allowed; who calls adds the key.
+Every entry point uses these functions: objectives documents, pins, the HTTP interface, the command
+line, agents and the store. An InputError says what is allowed; the caller adds the key.
 """
 
 import re
@@ -14,29 +14,29 @@ from cachepilot.errors import InputError
 PATH_BYTES_MAX = 4096
 """PATH_MAX of the kernel."""
 NODE_MAX = 253
-"""Of a host name, RFC 1035."""
+"""The greatest length of a host name, RFC 1035."""
 GLOB = "*?["
-"""What makes a glob of a path."""
+"""A path with one of these characters is a glob."""
 WORKLOAD = "pod:"
-"""Begins what names workloads of Kubernetes instead of a cgroup."""
+"""The prefix of a pattern that names workloads of Kubernetes instead of cgroups."""
 _SHOWN = 80
-# The kernel takes anything else in the name of a cgroup, and no encoding has lone surrogates.
+# The kernel accepts all other characters in a cgroup name; no encoding has lone surrogates.
 _FORBIDDEN = re.compile("[\x00\n\ud800-\udfff]")
 _SLASHES = re.compile("/{2,}")
 
 
 def shown(value: str) -> str:
-    """A name in quotes for a message, cut where it is long; only what can be encoded."""
+    """A name in quotes for a message, truncated if it is long; always encodable."""
     return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
 
 
 def is_plain(value: str) -> bool:
-    """Whether text is not empty, and has no NUL, no newline and no lone surrogate."""
+    """Whether a text is not empty, and has no NUL, no newline and no lone surrogate."""
     return bool(value) and _FORBIDDEN.search(value) is None
 
 
 def plain(value: str) -> str:
-    """Text as it is; InputError unless it `is_plain`."""
+    """Return the text unchanged; raises InputError unless it `is_plain`."""
     if not is_plain(value):
         allowed = "Unicode text that is not empty, without NUL and newlines"
         raise InputError(f"{shown(value)} is not allowed (allowed: {allowed})")
@@ -54,9 +54,9 @@ def _normal(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cgroup_path(value: str) -> str:
-    """The path of a cgroup below the mount of the hierarchy, like `/tenants/kv`.
+    """Return the path of a cgroup below the mount of the hierarchy, like `/tenants/kv`.
 
-    The first slash may be left out; a last one, and further ones between two parts, are dropped.
+    The first slash may be missing. A last slash, and repeated ones between parts, are dropped.
     """
     path = _normal(value)
     return path if path.startswith("/") else f"/{path}"
@@ -64,7 +64,7 @@ def cgroup_path(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cgroup_pattern(value: str) -> str:
-    """What an objective names: a path as `cgroup_path` has it, a glob of paths, or workloads.
+    """Return the pattern of an objective: a path as by `cgroup_path`, a glob, or workloads.
 
     A glob that begins with a wildcard gets no slash before it.
     """
@@ -75,7 +75,7 @@ def cgroup_pattern(value: str) -> str:
 
 
 def of_key(key: str, read: Callable[[str], str]) -> Callable[[str], str]:
-    """As `read`, one of these, but what is refused is named by its key."""
+    """Wrap `read`, one of these functions, so that its errors name a key."""
 
     def read_of_key(value: str) -> str:
         try:
@@ -87,7 +87,7 @@ def of_key(key: str, read: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def node_name(value: str) -> str:
-    """The name of a node: 1 to 253 printable characters."""
+    """Return the name of a node: 1 to 253 printable characters; raises InputError otherwise."""
     if not 0 < len(value) <= NODE_MAX or not value.isprintable():
         allowed = f"1 to {NODE_MAX} printable characters"
         raise InputError(f"{shown(value)} is not allowed (allowed: {allowed})")

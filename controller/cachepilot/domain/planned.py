@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the planner decides: an action per tenant, what it predicts, and why."""
+"""The planner's decisions: an action per tenant, its predictions, and the reasons."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,9 +8,9 @@ from cachepilot.quick_records import quickly_made
 
 
 class Held(StrEnum):
-    """Why a tenant keeps what it has whatever its curves say; NOT when it does not.
+    """Why a tenant keeps its setting whatever its curves predict; NOT if it does not.
 
-    What is pinned of it by hand is done all the same.
+    What an operator pinned of the tenant applies nevertheless.
     """
 
     NOT = "not"
@@ -20,13 +20,13 @@ class Held(StrEnum):
     OBSERVE = "observe"
     RECOMMEND = "recommend"
     YIELDED = "yielded"
-    """Its limit is left to who else sets it."""
+    """Another program sets the limit of the tenant."""
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A policy and a limit, and what they are predicted to give."""
+    """A policy and a limit, and the predictions for them."""
 
     policy: str
     limit_bytes: int
@@ -37,12 +37,12 @@ class Setting:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What one tenant gets; equal to what it has when nothing is to be changed.
+    """The setting that one tenant gets; equal to its present one if nothing changes.
 
-    `present` is what the same model predicts for what it has. Predictions for tenants that may not
-    be changed rest on the measured miss ratio. `kept_ops` is the throughput that it keeps without
-    an SLO, under the planned load of the device, `kept_now_ops` the same under the present load,
-    that of `present`; 0 when it is none.
+    `present` is the present setting with the predictions of the same model. Predictions for tenants
+    that may not be changed rest on the measured miss ratio. `kept_ops` is the throughput that a
+    tenant without an SLO keeps, at the planned load of the device. `kept_now_ops` is the same at
+    the present load, that of `present`. Both are 0 if the tenant keeps nothing.
     """
 
     cgroup: str
@@ -58,13 +58,13 @@ class Action:
 
 
 class SloState(StrEnum):
-    """What becomes of an SLO.
+    """The outcome of an SLO under a plan.
 
-    `approaching`: it takes more cycles. `outbid`: tenants of higher priority, or cheaper ones of
-    the same, take the memory. `unattainable`: not even all memory of the node would do,
-    with the device as busy as planned.
-    `unmeasured`: nothing is measured that it could be predicted from. `held`: it is not kept, and
-    the tenant may not be changed.
+    `kept`: it is predicted to be met. `approaching`: it takes more cycles. `outbid`: tenants of
+    higher priority, or cheaper ones of the same priority, take the memory. `unattainable`: not even
+    all memory of the node is enough, with the device as busy as planned. `unmeasured`: the
+    measurement that a prediction needs is missing. `held`: it is not met, and the tenant may not be
+    changed.
     """
 
     KEPT = "kept"
@@ -77,14 +77,14 @@ class SloState(StrEnum):
 
 @dataclass(frozen=True)
 class SloOutcome:
-    """One SLO, what the plan is predicted to make of it, and the most that is attainable.
+    """One SLO, the prediction of the plan for it, and the best value that is attainable.
 
     `target`, `value` and `attainable` are operations per second, microseconds or a hit ratio, as
     `kind` says: `throughput_ops`, `latency_p99_us` or `hit_ratio`. `attainable` is what this node
-    could give the tenant in time if all others had their least; `attainable_ops` the throughput
-    there, both with the device as busy as planned: where that is the bottleneck they are estimates,
-    for the least of the others would make it busier. They and `value` are None when nothing is
-    measured that could predict them.
+    could reach for the tenant in time if all others had their least memory. `attainable_ops` is the
+    throughput there. Both assume the device to be as busy as planned. If it is the bottleneck they
+    are estimates, since the device would be busier if the others had their least. They and `value`
+    are None if the measurement that a prediction needs is missing.
     """
 
     cgroup: str
@@ -98,7 +98,7 @@ class SloOutcome:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the plan leaves it out: for others, or because nothing would do."""
+        """Whether the plan does not pursue it: others come first, or it is unattainable."""
         return self.state in (SloState.OUTBID, SloState.UNATTAINABLE)
 
 
@@ -106,12 +106,12 @@ class SloOutcome:
 class Plan:
     """The actions of one control interval, sorted by cgroup.
 
-    `objective` is the weighted throughput predicted less the costs of change, under proportional
-    fairness the weighted geometric mean of throughputs, in operations per second; `bound` what no
-    plan of this cycle can exceed, where the allocator proves one.
-    `device_wait_us` is what a device read is predicted to wait, `device_share` the share of the
-    device's capacity that is used. `unallocated_bytes` of the budget go to nobody; 0 where limits
-    exceed it, which `notes` say.
+    `objective` is the predicted weighted throughput minus the costs of change, in operations per
+    second; under proportional fairness it is the weighted geometric mean of throughputs. `bound` is
+    what no plan of this cycle can exceed, None if the allocator proves no bound. `device_wait_us`
+    is the predicted wait of a device read, `device_share` the share of the device's capacity that
+    is used. `unallocated_bytes` are the part of the budget that no tenant gets. It is 0 if limits
+    exceed the budget; `notes` then say so.
     """
 
     epoch: int

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recommended for a tenant, as it is shown."""
+"""The recommendation for a tenant, as it is shown."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A policy and a limit, what they would bring, and how sure that is. Amounts are predicted.
+    """A recommended policy and limit, with predictions and their certainty.
 
-    With less than `lower_bytes` the tenant would have a lower throughput than predicted even if its
-    curve is wrong in its favour, with `upper_bytes` it has that even if the curve is wrong against
-    it; both by the error bar of 95%. `throughput_low_ops` and `throughput_high_ops` are the bounds
-    of 95% of `throughput_ops`, and `present_ops` is what the same model predicts for what it has.
+    With less than `lower_bytes`, the tenant would have a lower throughput than predicted even if
+    its curve is wrong in its favour. With `upper_bytes`, it has that throughput even if the curve
+    is wrong against it. Both use the 95% error bar. `throughput_low_ops` and `throughput_high_ops`
+    are the 95% bounds of `throughput_ops`. `present_ops` is the prediction of the same model for
+    its present setting.
 
-    `confidence` is the chance that the tenant does `at_least_ops`: what its SLO takes, or else what
-    it does now if it is to get more, or what it keeps if it is to give memory. Both are None where
-    nothing of that is asked. `since_s` is when the recommendation last changed, in seconds of the
-    node's clock; None: it never was another than what the tenant has.
+    `confidence` is the probability that the tenant reaches `at_least_ops`. This is what its SLO
+    needs; without one, its present throughput if it is to gain, or otherwise the throughput that it
+    keeps. `at_least_ops` is None if the tenant needs none of these; `confidence` is then None, too,
+    as it is if the curves have low confidence. `since_s` is when the recommendation last changed,
+    in seconds of the node's clock; None if it never differed from the present setting.
     """
 
     policy: str

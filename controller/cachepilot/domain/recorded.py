@@ -8,7 +8,7 @@ from cachepilot.quick_records import quickly_made
 
 @dataclass(frozen=True)
 class RecordedDecision:
-    """A decision as it is stored, by columns; `id` grows with every one."""
+    """A decision as it is stored, by columns; each one has a greater `id` than the last."""
 
     id: int
     time_s: float
@@ -31,7 +31,7 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class DecisionTotal:
-    """So many decisions of one event about one tenant, as it is stored."""
+    """The number of decisions of one event for one tenant, as it is stored."""
 
     cgroup: str
     event: str

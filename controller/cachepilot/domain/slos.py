@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SLOs of tenants: how they stand now, and in how many windows they were met."""
+"""SLOs of tenants: their present status, and in how many windows they were met."""
 
 from dataclasses import dataclass
 
 GOAL = 0.98
-"""The share of windows in which an SLO is to be met; what may be missed is its error budget."""
+"""The share of windows in which an SLO is to be met; the rest is its error budget."""
 HOURS = 168
-"""Hours of which windows are kept: a week."""
+"""The number of hours for which windows are stored: a week."""
 MINUTES = 60
-"""Minutes of which windows are kept one by one: attainment is that of the last hour."""
+"""The number of minutes for which windows are stored one by one: attainment covers an hour."""
 
 
 @dataclass(frozen=True)
 class SloMinute:
-    """Windows of one minute of one SLO, and those in which it was met."""
+    """The windows of one SLO in one minute, and those in which it was met."""
 
     cgroup: str
     kind: str
@@ -24,7 +24,7 @@ class SloMinute:
 
 @dataclass(frozen=True)
 class SloHour:
-    """Windows of one hour of one SLO, and those in which it was met."""
+    """The windows of one SLO in one hour, and those in which it was met."""
 
     cgroup: str
     kind: str
@@ -35,7 +35,7 @@ class SloHour:
 
 @dataclass(frozen=True)
 class SloTarget:
-    """A target, and since when it is that: windows before that were judged by another."""
+    """A target, and the time since when it applies; earlier windows had another target."""
 
     cgroup: str
     kind: str
@@ -45,7 +45,7 @@ class SloTarget:
 
 @dataclass(frozen=True)
 class SloTotal:
-    """Windows of one SLO since it was first stated, as they are stored."""
+    """The windows of one SLO since it was first stated, as they are stored."""
 
     cgroup: str
     kind: str
@@ -54,17 +54,17 @@ class SloTotal:
 
 
 VERDICTS = {True: "met", False: "missed", None: "not measured"}
-"""What is said of an SLO by what was measured last."""
+"""The words for an SLO by its last measurement."""
 
 
 @dataclass(frozen=True)
 class SloStatus:
-    """One SLO: target, what is measured, what is predicted, and how often it was met.
+    """One SLO: its target, the measured and predicted values, and how often it was met.
 
-    Values are in the unit of `kind`: operations per second, microseconds, or a ratio.
-    `met` is by `measured`, `state` by what is `predicted` of the plan. `attainment` is the share of
-    the windows of the last hour in which it was met, since it has this target. Totals are of the
-    windows since it was first stated; None where they are not counted.
+    Values are in the unit of `kind`: operations per second, microseconds, or a ratio. `met` follows
+    from `measured`, `state` from what the plan is `predicted` to reach. `attainment` is the share
+    of windows of the last hour in which the SLO was met, since it has this target. Totals count the
+    windows since it was first stated; None if they are not counted.
     """
 
     kind: str
@@ -82,5 +82,5 @@ class SloStatus:
 
     @property
     def verdict(self) -> str:
-        """`met`, `missed` or `not measured`: by what was measured last."""
+        """`met`, `missed` or `not measured`, by the last measurement."""
         return VERDICTS[self.met]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the planner sees of one node at one time: its device, and its tenants with their curves.
+"""The planner's view of one node at one time: the device, and the tenants with their curves.
 
-Everything that a decision depends on is here, in the objectives or in the configuration.
+A decision depends only on this, on the objectives and on the configuration.
 """
 
 import math
@@ -23,9 +23,10 @@ TENANTS_MAX = 1 << 14
 
 
 class SnapshotError(InputError):
-    """A snapshot that contradicts itself, or a part of one; names the field and its range.
+    """A snapshot, or a part of one, that contradicts itself; names the field and its range.
 
-    Of a tenant and of a node it names which; curves, demand and indicators do not know whose.
+    An error of a tenant or of a node names it. An error of curves, a demand or indicators cannot,
+    since these do not know their tenant.
     """
 
 
@@ -51,7 +52,10 @@ def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
 
 
 def _kept(array: npt.ArrayLike, *kinds: type[np.generic]) -> npt.NDArray[Any]:
-    """A read-only array of one of the kinds, of the first when it is of another."""
+    """Return a read-only array of one of `kinds`; of the first one if the dtype is another.
+
+    Copies the array unless it has such a dtype and is read-only already.
+    """
     if isinstance(array, np.ndarray) and not array.flags.writeable and array.dtype.type in kinds:
         return array
     found = np.array(array)
@@ -69,15 +73,15 @@ def _least(values: npt.NDArray[Any]) -> Any:
 class Curves:
     """Miss ratio curves of one tenant, all policies over one grid of sizes.
 
-    `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
-    policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
-    is known; `step_bar`, too, of the difference to the next smaller size, at the first of its own
-    value. All are read-only, and copied unless they were; single precision stays so. Below the
-    first size a curve runs straight to a miss ratio of 1 at no memory; beyond the last it stays
-    what it was there.
+    `sizes_bytes` has shape (S,), positive and rising. `miss_ratio` has shape (P, S), a row per
+    policy, in [0, 1]. `error_bar`, of the same shape, is the possible error of each miss ratio, or
+    None if not known. `step_bar`, of the same shape, is the possible error of the difference to the
+    next smaller size; at the first size that of the value itself. All arrays are read-only, and
+    copied unless they were; single precision is preserved. Below the first size a curve is a
+    straight line to a miss ratio of 1 at no memory. Beyond the last size it is constant.
     """
 
-    # For who writes records: `json_values` knows how arrays are written.
+    # Allows arrays when pydantic writes records; `json_values` encodes them.
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
 
     policies: tuple[str, ...]
@@ -94,7 +98,7 @@ class Curves:
         _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
         unique = len(set(self.policies)) == len(self.policies) > 0
         _require(unique, "curves: policies must be named, each once")
-        # Of so few a list is looked through in a fraction of the time that an array takes.
+        # A list of so few sizes is checked in a fraction of the time that an array takes.
         row = sizes.tolist()
         rising = row[0] > 0 and row[-1] <= BYTES_MAX and sorted(set(row)) == row
         _require(rising, f"curves: sizes_bytes must be positive and rising, at most {BYTES_MAX}")
@@ -120,7 +124,10 @@ class Curves:
         error_bar: FloatArray | None,
         step_bar: FloatArray | None,
     ) -> "Curves":
-        """Curves made of others in a way that keeps them right: nothing is checked or copied."""
+        """Build curves from parts of valid ones, without checks or copies.
+
+        The caller must be sure that the result is valid.
+        """
         found = object.__new__(cls)
         object.__setattr__(found, "policies", policies)
         object.__setattr__(found, "sizes_bytes", sizes_bytes)
@@ -144,9 +151,9 @@ class Curves:
 
 @dataclass(frozen=True)
 class Trust:
-    """Whether the curves may be acted on, and if not, why not.
+    """Whether a plan may rely on the curves, and if not, why.
 
-    `is_measured` when it is the curves alone that cannot be trusted.
+    `is_measured` means that only the curves have low confidence: operations were measured.
     """
 
     trusted: bool = True
@@ -157,11 +164,12 @@ class Trust:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one operation of a tenant asks for, as fitted; see `cachepilot.model.fitting`.
+    """What one operation of a tenant needs, as fitted; see `cachepilot.model.fitting`.
 
-    `service_us` is the time per operation when everything hits, `accesses_per_op` the page
-    accesses it waits for, `concurrency` the operations in flight. `error_pct` is the mean absolute
-    error of the model's one-step predictions of throughput so far; None before there were any.
+    `service_us` is the time per operation if everything hits, `accesses_per_op` are the page
+    accesses that the operation waits for, and `concurrency` the operations in flight. `error_pct`
+    is the mean absolute error of the model's one-step predictions of throughput so far, None before
+    the first one.
     """
 
     service_us: float
@@ -170,7 +178,7 @@ class Demand:
     error_pct: float | None = None
 
     def __post_init__(self) -> None:
-        # Thousands are made per cycle: what is fine is passed by one comparison.
+        # Thousands are created per cycle, so valid values pass with one comparison.
         if not (
             0 < self.service_us < math.inf
             and 0 < self.accesses_per_op < math.inf
@@ -189,7 +197,7 @@ class Demand:
 class Indicators:
     """Present readings: operations and device reads per second, miss ratio, p99 of an operation.
 
-    `cpus` is CPU time per second: how many CPUs it uses. None while that is not known.
+    `cpus` is CPU time per second, that is, the number of CPUs in use. None if not known.
     """
 
     throughput_ops: float
@@ -216,14 +224,15 @@ class Indicators:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One managed cgroup: what it has now, the least it may have, and what is known of it.
+    """One managed cgroup: its present setting, the least it may have, and what is known of it.
 
-    Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
-    it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
-    for it; 0 while that is not known. `certain` stands for `curves` that cannot be trusted: of the
-    present policy, it says no more than what is certain (`cachepilot.sense.turnover`). `first_miss`
-    is the miss ratio with the first memory then, 0 while nobody knows it. `yielded` says who set
-    its limit, where that is left to them; empty where it is not.
+    For a cgroup without a limit, `limit_bytes` is the memory that it uses. A tenant without
+    `curves` is not changed. `first_bytes` is its first memory, the limit that it had before
+    anything was planned for it; 0 while not known. `certain` replaces `curves` that have low
+    confidence: a curve of the present policy alone, limited to what is certain
+    (`cachepilot.sense.turnover`). `first_miss` is the miss ratio that was measured with the first
+    memory, 0 while not known. `yielded` names the program that sets its limit instead of the
+    planner; empty if there is none.
     """
 
     cgroup: str
@@ -258,7 +267,7 @@ class Tenant:
         certain: Curves | None = None,
         first_miss: float = 0.0,
     ) -> "Tenant":
-        """The same with another floor and first memory, and other curves where they are given.
+        """Return the tenant with another floor, first memory and so on, and other curves if given.
 
         `dataclasses.replace` takes three times as long.
         """
@@ -280,9 +289,9 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Device:
-    """The device that all tenants of a node read from.
+    """The device from which all tenants of a node read.
 
-    It serves `capacity_iops` reads per second; one costs `miss_cost_us` when nothing waits.
+    It serves `capacity_iops` reads per second. A read takes `miss_cost_us` if nothing waits.
     """
 
     capacity_iops: float
@@ -298,8 +307,8 @@ class Device:
 class Node:
     """A host and the memory that its tenants share.
 
-    Of that `away_bytes` are held by tenants that are missing from the snapshot and may come back.
-    `cpus` is how many CPUs it has; None where that is not known.
+    `away_bytes` of it are reserved for tenants that are missing from the snapshot and may return,
+    or that are to arrive. `cpus` is the number of its CPUs, None if not known.
     """
 
     name: str
@@ -309,7 +318,7 @@ class Node:
 
     @property
     def shared_bytes(self) -> int:
-        """What tenants of the snapshot may have together."""
+        """The memory that the tenants of the snapshot may have together."""
         return max(0, self.budget_bytes - self.away_bytes)
 
     def __post_init__(self) -> None:

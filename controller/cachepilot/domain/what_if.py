@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question to the planner, and its answer; nothing is changed by either."""
+"""A what-if question to the planner, and its answer; neither changes anything."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,11 @@ from cachepilot.domain.slos import SloStatus
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What would be planned for `node` if this were so.
+    """The changes to `node` for which a plan is requested.
 
-    `budget_bytes` of the node, and per cgroup a policy, a limit or a throughput SLO. `settled` asks
-    for the state that many cycles lead to, without the bound on movement; else for the next cycle.
+    `budget_bytes` is that of the node. `policy`, `limit_bytes` and `throughput_ops`, an SLO, are by
+    cgroup. `settled` requests the state that many cycles converge to, without the bound on
+    movement; otherwise the plan is that of the next cycle.
     """
 
     node: str
@@ -25,7 +26,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class WhatIfTenant:
-    """One tenant under a question: as it is predicted now, and then."""
+    """One tenant under a question: the predictions for now, and for then (`to_`)."""
 
     cgroup: str
     policy: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens and the role of each, read from files."""
+"""Bearer tokens for HTTP and the role of each, read from files."""
 
 import hashlib
 import string
@@ -18,9 +18,10 @@ _TOKEN_ALPHABET = frozenset(string.ascii_letters + string.digits + "-._~+/=")
 
 @dataclass(frozen=True)
 class Access:
-    """Roles by the SHA-256 of a token; without any, everybody on this host is an operator.
+    """Roles by SHA-256 of the token; without any tokens, everybody on this host is an operator.
 
-    `names` are those of whom tokens were given to, where their files say it.
+    `names` has, by the same key, the name of the person or program that a token was given to, for
+    tokens whose file states it.
     """
 
     roles: Mapping[bytes, Role] = field(default_factory=dict)
@@ -28,34 +29,35 @@ class Access:
 
     @property
     def needs_token(self) -> bool:
-        """Whether requests must carry one."""
+        """Whether requests must carry a token."""
         return bool(self.roles)
 
     def role_of(self, token: str) -> Role | None:
-        """None for a token that is not known.
+        """Return the role of a token, or None if the token is unknown.
 
-        A digest is looked up, so that the time it takes says nothing of the tokens that there are.
+        The digest is looked up instead of the token, so that the time of the look-up reveals
+        nothing about existing tokens.
         """
         return self.roles.get(_digest(token))
 
     def name_of(self, token: str) -> str:
-        """The name of a token that is known: as its file says, else its role and a fingerprint."""
+        """Return the name of a known token: that of its file, else its role and a fingerprint."""
         digest = _digest(token)
         return self.names.get(digest) or f"{self.roles[digest]}-{digest[:4].hex()}"
 
 
 @dataclass(frozen=True)
 class TokenFiles:
-    """Files with a token per line, and whom it was given to after a space.
+    """Files with one token per line, optionally followed by a space and the name of its user.
 
-    Blank lines and those that begin with `#` do not count.
+    Blank lines and lines that begin with `#` are ignored.
     """
 
     viewer: Path | None = None
     operator: Path | None = None
 
     def read(self) -> Access:
-        """Raises InputError naming the file, the line and what is allowed."""
+        """Read both files; raise InputError naming the file, the line and what is allowed."""
         roles: dict[bytes, Role] = {}
         names: dict[bytes, str] = {}
         for role, path in ((Role.VIEWER, self.viewer), (Role.OPERATOR, self.operator)):
@@ -74,14 +76,14 @@ def _digest(token: str) -> bytes:
 
 
 def read_tokens(path: Path) -> list[str]:
-    """`read_named_tokens` without the names."""
+    """Return the tokens of a file without their names; see `read_named_tokens`."""
     return [token for token, _ in read_named_tokens(path)]
 
 
 def read_named_tokens(path: Path) -> list[tuple[str, str]]:
-    """The tokens of a file and their names, empty without one; 1 to TOKENS_MAX.
+    """Return the tokens of a file with their names, "" for none; 1 to TOKENS_MAX tokens.
 
-    Raises InputError naming file, line and what is allowed.
+    Raises InputError naming the file, the line and what is allowed.
     """
     try:
         lines = path.read_text("utf-8").splitlines()

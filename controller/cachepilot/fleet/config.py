@@ -44,12 +44,12 @@ STATE = "/var/lib/cachepilot/controller.db"
 
 
 class ConfigError(InputError):
-    """A configuration that is refused; names the file, the key and what is allowed."""
+    """A configuration is refused; the message names the file, the key and what is allowed."""
 
 
 @dataclass(frozen=True)
 class Tls:
-    """Files in PEM: the server's certificate and key, and who signs those of clients."""
+    """PEM files: the server's certificate and key, and the authority that signs for clients."""
 
     certificate: Path
     key: Path
@@ -58,7 +58,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class ControllerConfig(NodeConfig):
-    """Settings of the controller: those that hold for each node, and its own."""
+    """Settings of the controller: those that apply to each node, and its own."""
 
     listen: str = "127.0.0.1:7070"
     http: str = "127.0.0.1:7071"
@@ -70,12 +70,14 @@ class ControllerConfig(NodeConfig):
     keep_days: float = 14.0
     placement: Placement = field(default_factory=Placement)
     consolidation_folder: Path | None = None
+    """A folder that has one folder of workload definitions per node; see `fleet.moving.folder`."""
     preparing_s: float = 0.0
-    """A folder per node with the definitions of its workloads; see `fleet.moving.folder`."""
+    """How long a target node may take to read a tenant's page cache before the move; 0: not at
+    all."""
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`; ValueError when it is not one."""
+    """Return host and port of `host:port`; raise ValueError for anything else."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
@@ -84,13 +86,13 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether nobody outside this host can reach an address."""
+    """Whether an address can only be reached from this host."""
     host, _ = split_address(address)
     return is_this_host(host)
 
 
 class _Reader:
-    """Takes keys out of one table of the file; what is left is unknown."""
+    """Reads keys of one table of the file; an unknown key of the table raises ConfigError."""
 
     def __init__(self, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
         self._where, self._table = where, table
@@ -151,7 +153,7 @@ def _table(
 
 
 def _section(kind: type[Section], table: Mapping[str, Any], where: str) -> Section:
-    """A dataclass of settings that checks its own ranges."""
+    """Read a table into a dataclass of settings, which checks the ranges of its own fields."""
     reader = _Reader(where, table, tuple(one.name for one in fields(kind)))
     hints = get_type_hints(kind)
     values: dict[str, Any] = {}
@@ -173,7 +175,7 @@ def _section(kind: type[Section], table: Mapping[str, Any], where: str) -> Secti
 
 
 def _planner(table: Mapping[str, Any], where: str) -> tuple[PlannerConfig, float]:
-    """Settings of the planner, and the share that floors are made of for it."""
+    """Return the planner's settings, and `least_share`, from which floors are computed."""
     rest = {key: value for key, value in table.items() if key != "least_share"}
     known = (*(one.name for one in fields(PlannerConfig)), "least_share")
     share = _Reader(where, table, known).number(
@@ -204,7 +206,7 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
 def _consolidation(
     table: Mapping[str, Any], folder: Path, where: str
 ) -> tuple[Placement, Path | None, float]:
-    """Where tenants may go, the definitions by which they are moved, and how long is prepared."""
+    """Return where tenants may be placed, the folder of definitions, and the seconds to prepare."""
     reader = _Reader(where, table, CONSOLIDATION)
     labels = _table(table, "labels", where, "consolidation.")
     for node, names in labels.items():
@@ -230,7 +232,7 @@ def _consolidation(
 
 
 def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict[str, str]:
-    """`listen` and `http`; ConfigError for what strangers could reach."""
+    """Return `listen` and `http`; raise ConfigError for an unprotected address of the network."""
     found = {}
     for key, closed, sections in (
         ("listen", tls is None, "[tls]"),
@@ -243,7 +245,7 @@ def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict
 
 
 def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfig:
-    """Reads the text of the file `name`, whose paths are relative to `folder`.
+    """Parse the text of the file `name`; paths in it are relative to `folder`.
 
     Raises ConfigError naming the file, the key and the allowed range.
     """
@@ -285,7 +287,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
 
 
 def read_config(path: Path) -> ControllerConfig:
-    """Reads the file `path`; raises ConfigError naming the file, the key and the range."""
+    """Read the file `path`; raise ConfigError naming the file, the key and the range."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration of a controller that is started without naming one."""
+"""The configuration of a controller that is started without naming a file."""
 
 import os
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ FILE = Path("/etc/cachepilot/controller.toml")
 def configured(
     path: Path | None, environment: Mapping[str, str] = os.environ, usual: Path = FILE
 ) -> ControllerConfig:
-    """The configuration of the file `path`, of `usual` if there is one, or the defaults.
+    """Return the configuration of the file `path`, else of `usual` if it exists, else the default.
 
-    By default only this host reaches the controller. Its store is then in /var/lib/cachepilot for
-    root, and in the folder of the user's own state for anybody else (XDG Base Directory). Raises
-    ConfigError for a file that is refused.
+    By default only this host can reach the controller. The store of the default configuration is in
+    /var/lib/cachepilot for root, and in the user's state folder for anybody else (XDG Base
+    Directory Specification). Raises ConfigError for a file that is refused.
     """
     if path is not None or usual.exists():
         return read_config(path or usual)

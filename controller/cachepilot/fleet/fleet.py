@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All nodes, and what is asked of them."""
+"""All nodes, and what operators ask of them: objectives and pins.
+
+A pin fixes the policy or the limit of one tenant, on one node or on all. An operator sets it, or a
+rollout (which moves tenants between nodes) for a limited time.
+"""
 
 import logging
 import math
@@ -30,15 +34,15 @@ from cachepilot.store.store import Store
 LOG = logging.getLogger(__name__)
 NODES_MAX = 10_000
 WHAT_MAX = 4
-"""So many parts of a change are named where it can be undone."""
+"""How many parts of a change the description of an undoable change names."""
 
 
 class FleetError(InputError):
-    """A node that cannot join; says why."""
+    """A node cannot join; the message says why."""
 
 
 class Fleet:
-    """Nodes by name, from the store and from sessions. Objectives and pins hold for all."""
+    """The nodes by name, from the store and from sessions, and the objectives and pins of all."""
 
     def __init__(self, config: ControllerConfig, store: Store, scraped: Scraped) -> None:
         self.config, self.store = config, store
@@ -53,10 +57,11 @@ class Fleet:
             stored = Objectives() if path is None else read_objectives(path)
             store.set_objectives(stored)
         self._asked = Asked(stored)
-        # One that ended while no controller ran ends with the first look, and is told like any.
+        # A pin that ended while no controller ran is loaded here; the first call of `asked` ends it
+        # and records its end in the history as for any other pin.
         self._pin_ends_s = math.inf
         self._undeleted = frozenset[Pin]()
-        """Pins that rollouts gave up, and that are still stored."""
+        """Pins that rollouts gave up and that could not be deleted from the store yet."""
         self._take_pins(with_ended=True)
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
@@ -64,9 +69,10 @@ class Fleet:
         return NodeLoop(row, self.config, self.store, self.asked, self._scraped, self.changes)
 
     def asked(self) -> Asked:
-        """What is asked now; a pin whose time is over is gone.
+        """Return the objectives and pins in force now, without pins whose time is over.
 
-        Never waits for what an operator changes at the time: then the next call ends the pin.
+        The call never waits for an operator's change that is in progress. In that case the next
+        call ends the pins that are over.
         """
         if self.store.now_s() >= self._pin_ends_s and self._lock.acquire(blocking=False):
             try:
@@ -93,12 +99,15 @@ class Fleet:
 
     @contextmanager
     def _audited(self, can_undo: bool = True) -> Iterator[list[Before]]:
-        """What is changed inside is stored with who changed it, or not at all.
+        """Store the changes made inside the block with the actor who made them, or change nothing.
 
-        What was stated before is kept, too, so that a person can undo it, and is in the list then.
+        Unless `can_undo` is False, the objectives and pins before the change are stored, too, so
+        that a person can undo it. The yielded list contains them after the block if anything
+        changed.
         """
         if self.store.now_s() >= self._pin_ends_s:
-            # What is over by then is nobody's change.
+            # The end of a pin whose time is over must not be recorded as a change by the present
+            # actor.
             self._end_pins()
         before, ends_s = self._asked, self._pin_ends_s
         kept: list[Before] = []
@@ -122,7 +131,10 @@ class Fleet:
             self.changes.tell(Topic.DECISIONS)
 
     def _delete_ended(self, pin: Pin) -> None:
-        """It is over whether or not the store can be written; the next that ends tries again."""
+        """Delete a pin that is over from the store; if that fails, log it.
+
+        The pin is no longer in force either way. The next pin that ends triggers another attempt.
+        """
         try:
             self.store.delete_pin(pin.cgroup, pin.node)
         except StoreFailedError as error:
@@ -142,15 +154,16 @@ class Fleet:
         self._asked = replace(self._asked, pins=pins)
 
     def loops(self) -> dict[str, NodeLoop]:
-        """Every node that was seen and is not forgotten, by name."""
-        # A copy first, at once: sessions on other threads add nodes.
+        """Return every node that was seen and is not forgotten, by name."""
+        # Copy first, in one step: sessions on other threads add nodes.
         return dict(sorted(self._loops.copy().items()))
 
     def join(self, name: str) -> NodeLoop:
-        """The loop of a node, made when it is new; FleetError when there are too many.
+        """Return the loop of a node, created if the node is new.
 
-        A new one takes the place of the one that was silent for longest, if that was for more than
-        `keep_days`: its history has been dropped by then.
+        At the maximum, a new node replaces the node that was silent for longest, if it was silent
+        for more than `keep_days`: its history has been dropped by then. Otherwise FleetError is
+        raised.
         """
         with self._lock:
             found = self._loops.get(name)
@@ -158,7 +171,8 @@ class Fleet:
                 if len(self._loops) >= NODES_MAX:
                     self._make_room(name)
                 found = self._loops[name] = self._loop(NodeRow(name, 0, None, 0.0, None))
-            # Until it says something it is not forgotten again.
+            # Reset the time of silence, so that the node is not forgotten before its first
+            # snapshot.
             found.heard_s = self.store.now_s()
             return found
 
@@ -177,24 +191,25 @@ class Fleet:
         LOG.info("node %s: forgotten, for node %s", oldest.name, name)
 
     def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
-        """Replaces the objectives by what `change` makes of them; stored before this returns."""
+        """Replace the objectives with the result of `change`; stored before this returns."""
         self.state(change, ())
 
     def set_pin(self, pin: Pin) -> None:
-        """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
+        """Add a pin, or merge it with the pin of the same cgroup and node.
 
-        One for good replaces one that ends, also those on single nodes when it is for all nodes:
-        they would hide it. Any replaces that of a rollout. InputError for one that ends beside one
-        for good, which it would end.
+        The pin is stored before this returns. A pin without an end replaces pins with an end, and
+        if it applies to all nodes also those on single nodes, which would override it. Any pin
+        replaces that of a rollout. Raises InputError for a pin with an end where a pin without an
+        end exists, because the existing pin would then end as well.
         """
         self.state(None, (pin,))
 
     def state(
         self, change: Callable[[Objectives], Objectives] | None, pins: Iterable[Pin]
     ) -> Before | None:
-        """Changes objectives and adds pins, all of it or nothing; see `set_pin`.
+        """Change objectives and add pins, either all of it or nothing; see `set_pin` for pins.
 
-        What was stated before; None where nothing is other than it was.
+        Returns the objectives and pins before the change, or None if nothing changed.
         """
         with self._lock, self._audited() as kept:
             if change is not None:
@@ -225,17 +240,20 @@ class Fleet:
         self._take_pins()
 
     def before(self) -> Before | None:
-        """What was stated before the last change by a person, without pins that ended since."""
+        """Return the state before a person's last change, or None if there is none.
+
+        Pins that ended since are left out.
+        """
         last = self.store.last_before()
         if last is None:
             return None
         return replace(last, pins=tuple(one for one in last.pins if not self._is_over(one)))
 
     def undo(self, change: int) -> None:
-        """Puts objectives and pins back as they were before the last change, which is `change`.
+        """Restore objectives and pins to their state before `change`.
 
-        ConflictError if it is not the last any more. A pin that has ended is not restored, and
-        those of a rollout stay.
+        Raises ConflictError if `change` is not the last change any more. A pin that has ended is
+        not restored, and the pins of rollouts stay.
         """
         with self._lock, self._audited(can_undo=False):
             last = self.before()
@@ -253,7 +271,10 @@ class Fleet:
         self.changes.tell(Topic.ASKED)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
-        """Removes a pin; False when there was none. ConflictError for that of a rollout."""
+        """Remove a pin; return False if there was none.
+
+        Raises ConflictError for a rollout's pin.
+        """
         with self._lock, self._audited():
             for pin in self._asked.pins:
                 if (pin.cgroup, pin.node) == (cgroup, node) and pin.rollout is not None:
@@ -265,11 +286,12 @@ class Fleet:
         return removed
 
     def hold_pins(self, pins: Sequence[Pin], renewed_s: float) -> None:
-        """Makes these all the pins of rollouts: sets missing ones, gives the others up.
+        """Make `pins` the complete set of rollout pins: set missing ones and give up all others.
 
-        A tenant that an operator pinned is left to that pin. One that differs in its end alone
-        stays, and ends later once it would end within `renewed_s`. StoreFailedError where nothing
-        can be stored: what is given up is not in force any more, and the next call tries again.
+        If an operator pinned a tenant, the operator's pin applies and the rollout's is not set. A
+        pin that differs only in its end stays; its end is extended once it would come within
+        `renewed_s` seconds. Raises StoreFailedError if nothing can be stored. Pins that are given
+        up are then out of force all the same, and the next call tries to delete them again.
         """
         before = self._asked.pins
         try:
@@ -280,7 +302,7 @@ class Fleet:
                 self.changes.tell(Topic.ASKED)
 
     def _hold_pins(self, pins: Sequence[Pin], least_s: float) -> None:
-        """Of those that are kept each ends after `least_s`."""
+        """Do the work of `hold_pins`; a pin that stays is extended if it ends by `least_s`."""
         known = self._asked.pins
         held = {replace(pin, until_s=None): pin for pin in known if pin.rollout is not None}
         kept, new = set[Pin](), list[Pin]()
@@ -295,10 +317,14 @@ class Fleet:
             self._replace_pins(given_up, new)
 
     def _replace_pins(self, pins: frozenset[Pin], new: Sequence[Pin]) -> None:
-        """What is not in force any more is so whether or not that can be stored."""
+        """Delete `pins` and set `new`.
+
+        `pins` are out of force even if the store cannot be written.
+        """
         try:
             with self._audited(can_undo=False):
-                # An operator's may be in the place of one by now.
+                # An operator's pin may have replaced a rollout's pin since, and must not be
+                # deleted.
                 for pin in pins.intersection(self.store.pins()):
                     self.store.delete_pin(pin.cgroup, pin.node)
                 for pin in new:

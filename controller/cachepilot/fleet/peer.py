@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes the certificate of an agent is good for: those that it names, and no others."""
+"""Which nodes an agent's certificate is valid for: those that it names, and no others."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
@@ -8,15 +8,18 @@ from cachepilot.errors import InputError
 from cachepilot.sense.node_scrape import LOOPBACK
 
 PLAIN = ("x509_common_name", "peer_dns")
-"""What gRPC calls the common name and the DNS names of a certificate; each is a node's name."""
+"""gRPC's keys for the common name and the DNS names of a certificate; each is a node's name."""
 URI = "peer_uri"
 URI_PART = "/node/"
-"""After the last of these the path of a URI is a node's name."""
+"""In the path of a URI, the part after the last occurrence of this is a node's name."""
 SHOWN_MAX = 8
 
 
 class StrangerError(InputError):
-    """A session in the name of a node that its certificate does not name; tells both."""
+    """A session under the name of a node that the certificate does not name.
+
+    `node` is the requested node, `names` the nodes that the certificate names (at most SHOWN_MAX).
+    """
 
     def __init__(self, message: str, node: str, names: Sequence[str]) -> None:
         super().__init__(message)
@@ -24,7 +27,10 @@ class StrangerError(InputError):
 
 
 def address_of(peer: str) -> str:
-    """The address of a peer as gRPC names it, `ipv4:10.0.0.3:4711`; loopback for a local socket."""
+    """Return the address in gRPC's name of a peer (`ipv4:10.0.0.3:4711`).
+
+    A peer that is not connected by IP, such as one on a local socket, has the loopback address.
+    """
     kind, _, rest = peer.partition(":")
     if kind not in ("ipv4", "ipv6"):
         return LOOPBACK
@@ -32,7 +38,7 @@ def address_of(peer: str) -> str:
 
 
 def _of_uri(uri: str) -> str:
-    """The node that a URI names; empty when it names none."""
+    """Return the node that a URI names, or ""."""
     try:
         path = urlsplit(uri).path
     except ValueError:
@@ -42,7 +48,7 @@ def _of_uri(uri: str) -> str:
 
 
 def named_nodes(auth_context: Mapping[str, Iterable[bytes]]) -> list[str]:
-    """The nodes that a certificate names, by what gRPC says of the peer."""
+    """Return the nodes that a certificate names, from gRPC's authentication context of the peer."""
 
     def texts(key: str) -> list[str]:
         return [value.decode("utf-8", "replace") for value in auth_context.get(key, ())]
@@ -53,11 +59,11 @@ def named_nodes(auth_context: Mapping[str, Iterable[bytes]]) -> list[str]:
 
 
 def check_peer(node: str, auth_context: Mapping[str, Iterable[bytes]]) -> None:
-    """Raises StrangerError when the certificate of the peer does not name the node."""
+    """Raise StrangerError if the certificate of the peer does not name the node."""
     names = named_nodes(auth_context)
     if node in names:
         return
-    # Whoever signs certificates may have put anything into them.
+    # The names come from whoever signed the certificate and may contain unprintable characters.
     shown = [name if name.isprintable() else ascii(name) for name in names[:SHOWN_MAX]]
     more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
     told = f"names {', '.join(shown)}{more}" if shown else "names no node"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second agents in the name of a node: they are refused, and told as the node's condition."""
+"""Second agents under a node's name: they are refused and shown as a condition of the node."""
 
 import logging
 import time
@@ -10,13 +10,16 @@ from cachepilot.node.shown.changes import Changes, Topic
 
 LOG = logging.getLogger(__name__)
 FORGOTTEN_S = 60.0
-"""So long after its last attempt a second agent is told: six of the longest pauses that agents
-make between two attempts by default."""
+"""How long a second agent is shown after its last attempt: six times the longest pause between two
+attempts of an agent with default settings."""
 
 
 @dataclass
 class Rival:
-    """A second agent; `since_s` is this host's time of its first attempt, seconds since 1970."""
+    """A second agent; `since_s` is this host's time of its first attempt, in seconds since 1970.
+
+    `tried_at` is the time of its last attempt by the monotonic clock.
+    """
 
     address: str
     since_s: float
@@ -24,7 +27,7 @@ class Rival:
 
     @property
     def text(self) -> str:
-        """What is told of it."""
+        """The condition of the node, in words."""
         return (
             f"a second agent in this node's name, at {self.address}, is refused: give it another"
             " `node`, or stop one of the two"
@@ -32,18 +35,18 @@ class Rival:
 
 
 class Rivals:
-    """The last one of each node; used on one thread, looked at from any."""
+    """The last second agent of each node; written on one thread, read from any."""
 
     def __init__(self, changes: Changes, clock: Callable[[], float] = time.monotonic) -> None:
         self._changes, self._clock = changes, clock
         self._known: dict[str, Rival] = {}
 
     def of(self, node: str) -> Rival | None:
-        """The second agent of a node; None without one."""
+        """Return the second agent of a node, or None."""
         return self._known.get(node)
 
     def refused(self, node: str, address: str, now_s: float) -> None:
-        """One was refused; a log line for the first time and for another address."""
+        """Note that an agent was refused; log the first refusal, and one from another address."""
         known = self._known.get(node)
         if known is not None and known.address == address:
             known.tried_at = self._clock()
@@ -53,7 +56,7 @@ class Rivals:
         self._changes.tell(Topic.NODE, node)
 
     def end_old(self) -> None:
-        """Forgets those that try no more."""
+        """Forget agents whose last attempt is more than FORGOTTEN_S ago."""
         now = self._clock()
         for node, one in list(self._known.items()):
             if now - one.tried_at > FORGOTTEN_S:

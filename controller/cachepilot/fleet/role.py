@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody may do."""
+"""The roles of HTTP clients, and which requests each may make."""
 
 from enum import StrEnum
 
@@ -13,5 +13,5 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
     def may(self, method: str) -> bool:
-        """Whether a request of this method is allowed."""
+        """Whether this role may send a request with this HTTP method."""
         return self is Role.OPERATOR or method in LOOKING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters that applications export, scraped once per interval."""
+"""Counters that applications export in Prometheus' text format, scraped once per interval."""
 
 import asyncio
 import logging
@@ -18,16 +18,17 @@ TIMEOUT_S = 2.0
 BODY_MAX = 4 << 20
 URLS_MAX = 256
 STALE_INTERVALS = 5
-"""Scrapes that may fail before a counter counts as unknown."""
+"""A counter counts as unknown after more than this many rounds without a value."""
 _SERIES = re.compile(r"(?P<name>[^{\s]+)\s*(?:\{(?P<labels>.*)\})?\s*")
 _LABEL = re.compile(r'\s*([A-Za-z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
 
 
 def series_value(body: str, metric: str) -> float | None:
-    """The sum of the series of a metric that carry the labels given; None when there is none.
+    """Return the sum of the series of a metric that have the given labels, or None if none has.
 
-    `metric` is a name, with labels as `name{label="x"}` if there are any. ValueError for a body
-    that is not in the text format.
+    `metric` is a name, with labels as `name{label="x"}`. None is also returned for a name that is
+    not of this form and for a sum that is not finite. Raises ValueError for a body that is not in
+    the text format.
     """
     match = _SERIES.fullmatch(metric)
     if match is None:
@@ -48,10 +49,10 @@ def series_value(body: str, metric: str) -> float | None:
 
 
 class Scraper:
-    """The last values of what objectives ask for; calling it looks one up.
+    """The last values of the counters that objectives name; call the instance to look one up.
 
-    What is at the tenant's own node is scraped while it is looked up: only a node that has such a
-    tenant says where that is.
+    Some URLs contain a placeholder for the tenant's own node. Such a counter is scraped only while
+    it is looked up, because only the node with the tenant knows the address to insert.
     """
 
     def __init__(self, objectives: Callable[[], Objectives], interval_s: float) -> None:
@@ -63,9 +64,9 @@ class Scraper:
         self.failures_total = 0
 
     def __call__(self, indicator: Indicator) -> float | None:
-        """The last value; None when it is not known, or has not been for a while.
+        """Return the last value, or None if no value arrived in the last STALE_INTERVALS rounds.
 
-        From any thread.
+        Thread-safe.
         """
         self._asked[indicator] = self._round
         found = self._values.get(indicator)
@@ -89,15 +90,15 @@ class Scraper:
         return dict(list(wanted.items())[:URLS_MAX])
 
     def _tell_left_out(self, urls: int) -> None:
-        """Counts what is not scraped because it is too much, and says so when that changes."""
+        """Add URLs above the maximum to the failures; log their number when it changes."""
         self.failures_total += urls
         if urls != self._left_out:
             self._left_out = urls
             LOG.warning("%d URLs are not scraped (allowed: %d in all)", urls, URLS_MAX)
 
     async def run(self) -> None:
-        """Scrapes until it is cancelled."""
-        # A connection each: who is slow must not make others wait for one.
+        """Scrape once per interval until cancelled."""
+        # One connection per URL: a slow application must not delay the others.
         limits = httpx.Limits(max_connections=URLS_MAX)
         async with httpx.AsyncClient(timeout=TIMEOUT_S, limits=limits) as client:
             while True:
@@ -105,7 +106,7 @@ class Scraper:
                 await asyncio.sleep(self._interval_s)
 
     async def scrape(self, client: httpx.AsyncClient) -> None:
-        """One round, all applications at once."""
+        """Scrape all applications once, concurrently."""
         self._round += 1
         wanted = self._wanted()
         for gone in self._values.keys() - set().union(*wanted.values()):
@@ -116,7 +117,8 @@ class Scraper:
         self, client: httpx.AsyncClient, url: str, indicators: Iterable[Indicator]
     ) -> None:
         try:
-            # The client's own time-out is one of every read: a body that trickles has no end.
+            # The client's time-out applies to each single read, so a body that trickles would never
+            # end.
             async with asyncio.timeout(TIMEOUT_S):
                 body = await _body(client, url)
             for indicator in indicators:
@@ -134,7 +136,7 @@ class Scraper:
 
 
 async def _body(client: httpx.AsyncClient, url: str) -> str:
-    """The text behind `url`; ValueError when it is longer than is read."""
+    """Return the body behind `url`; raise ValueError if it has more than BODY_MAX bytes."""
     body = bytearray()
     async with client.stream("GET", url) as response:
         response.raise_for_status()

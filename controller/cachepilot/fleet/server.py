@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Fleet service: one session per node, one plan per snapshot.
+"""The gRPC service `Fleet`: one session per node, one plan per snapshot.
 
-Only messages are generated; the one method is registered here. What an agent may not say ends its
-session with a status and one line.
+Only the messages are generated code; the service's single method is registered here. A message that
+violates the protocol ends the session with a gRPC status and a one-line reason.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ LOG = logging.getLogger(__name__)
 SERVICE = "cachepilot.v1.Fleet"
 METHOD = "Session"
 MESSAGE_MAX = (4 << 20) + (256 << 10)
-"""The bound of the contract on a snapshot, and room for what is around it."""
+"""The protocol's limit on a snapshot's size, plus room for the enclosing message."""
 HELLO_S = 10.0
-"""How long a session may take to begin."""
+"""Seconds within which a new session must send its hello."""
 SILENCE_INTERVALS, SILENCE_MIN_S = 30, 60.0
-"""After so many intervals without a message, and so long, a session is given up."""
+"""A session is ended after this many intervals, and at least this many seconds, of silence."""
 WRITE_S = 10.0
 SESSIONS_MAX = 4096
 WORKERS = 4
@@ -45,7 +45,7 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class FleetServer:
-    """Listens for agents; `port` is known once it is started."""
+    """Listens for agents; `port` is 0 until `start` returns."""
 
     def __init__(self, fleet: Fleet, config: ControllerConfig) -> None:
         self._fleet, self._config = fleet, config
@@ -57,7 +57,7 @@ class FleetServer:
         self.port = 0
 
     async def start(self) -> None:
-        """Begins to listen; InputError when the address cannot be had."""
+        """Begin to listen; raise InputError if the address cannot be bound."""
         options = (
             ("grpc.max_receive_message_length", MESSAGE_MAX),
             ("grpc.max_send_message_length", MESSAGE_MAX),
@@ -82,7 +82,7 @@ class FleetServer:
         LOG.info("agents are expected at %s, port %d", listen, self.port)
 
     async def stop(self) -> None:
-        """Ends every session and waits for the cycles that run."""
+        """End every session and wait for the cycles that run."""
         if self._server is not None:
             await self._server.stop(GRACE_S)
         self._workers.shutdown(wait=True)
@@ -104,7 +104,8 @@ class FleetServer:
         except DisplacedError as error:
             await _refuse(context, grpc.StatusCode.ABORTED, str(error))
         except NameTakenError as error:
-            # Told once, as the node's condition: it tries again and again.
+            # Do not log each refusal: the second agent retries forever. `rivals` logs it once and
+            # shows it as a condition of the node.
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
         except InputError as error:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
@@ -171,9 +172,10 @@ class FleetServer:
                 raise ProtocolError("after the hello there are snapshots and acknowledgements")
 
     async def _end(self, loop: NodeLoop) -> None:
-        """Ends the session of a loop, to the end also when it is cut off meanwhile.
+        """End the session of a loop, and finish doing so even if this task is cancelled meanwhile.
 
-        The next one would begin before it otherwise, and then be ended in its place.
+        Otherwise the node's next session could begin before `end` runs, and `end` would end the
+        next session instead.
         """
         ending = asyncio.ensure_future(self._run(loop.end))
         try:
@@ -183,7 +185,11 @@ class FleetServer:
             raise
 
     async def _next(self, context: Context, session: Session) -> Any:
-        """The next message; TimeoutError after silence, InputError when displaced."""
+        """Return the next message, or EOF.
+
+        Raises TimeoutError after too long a silence and DisplacedError if a newer session of the
+        node displaced this one.
+        """
         reading = asyncio.ensure_future(context.read())
         session.waits_since = time.monotonic()
         try:
@@ -204,7 +210,7 @@ class FleetServer:
         return reading.result()
 
     async def _run(self, call: Any, *arguments: Any) -> Any:
-        """On a thread: planning takes long, and sessions of other nodes go on meanwhile."""
+        """Run `call` on a worker thread: planning is slow, and other sessions go on meanwhile."""
         running = asyncio.get_running_loop()
         return await running.run_in_executor(self._workers, call, *arguments)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which session is a node's: its own agent's newest, and no other agent's of the same name.
+"""Which session belongs to a node: the newest of its own agent, and none of another agent.
 
-Whose session it is, is told by what a hello says: the incarnation of the agent, and the last epoch
-that was applied on the node. An agent has an epoch on disk before it acknowledges it. So one that
-was started again knows what its predecessor acknowledged, and another agent of that name does not.
+A hello identifies its agent by the agent's incarnation and the last epoch (plan number) applied on
+the node. An agent writes an epoch to disk before it acknowledges it. A restarted agent therefore
+knows every epoch that its predecessor acknowledged, and another agent with the same name does not.
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from cachepilot.v1 import session_pb2 as wire
 
 
 class DisplacedError(InputError):
-    """A newer session of the same agent took the place of this one."""
+    """A newer session of the same agent displaced this one."""
 
 
 class NameTakenError(InputError):
-    """Another agent has a session in the name of this node, and is alive."""
+    """Another agent has a session under this node's name, and is alive."""
 
 
 class Session:
-    """What one stream is to the others: it can be displaced by a newer one of its node.
+    """One stream of a node, which a newer session of the same node can displace.
 
-    `older` is the session whose place it takes, until that has ended.
+    `older` is the session that this one displaces; None once that has ended.
     """
 
     def __init__(self, hello: wire.Hello, address: str, older: "Session | None") -> None:
@@ -32,23 +32,27 @@ class Session:
         self.older = older
         self.acked_epoch = 0
         self.waits_since: float | None = None
-        """Since when it is waited for the agent to say something; None while it is answered."""
+        """Clock value since which the server waits for the agent's next message; None while it
+        handles one."""
         self.is_cut = False
-        """Whether its connection is closed, though what runs for it has yet to end."""
+        """Whether the connection is closed; the work that runs for the session may not have ended
+        yet."""
         self.has_left = False
-        """Whether the agent ended it itself: it leaves its name to whoever comes."""
+        """Whether the agent ended the session itself, so that any agent may use the name at
+        once."""
         self.displaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
 
     def displace(self) -> None:
-        """Tells it to end."""
+        """Signal this session to end."""
         if not self.displaced.done():
             self.displaced.set_result(None)
 
     async def wait_for_older(self) -> None:
-        """Until no older session of the node runs.
+        """Wait until no older session of the node runs.
 
-        One that was cut off while it waited leaves those that it waited for: they still run.
+        If the older session was cut off while it waited for its own predecessors, they still run,
+        and this session waits for them, too.
         """
         while self.older is not None:
             self.older.displace()
@@ -57,10 +61,11 @@ class Session:
 
 
 class Sessions:
-    """The newest session of every node, and the last one for a while after it ended.
+    """The newest session of every node, and for a while the last session of each that ended.
 
-    An agent is alive while it is connected and says something at least every `silence_s`, and as
-    long after it was cut off: a network that fails for a moment costs no node its name.
+    An agent counts as alive while it is connected and sends a message at least every `silence_s`
+    seconds, and for `silence_s` seconds after its connection closed. A short network failure
+    therefore does not cost a node its name.
     """
 
     def __init__(self, silence_s: float, clock: Callable[[], float]) -> None:
@@ -69,11 +74,14 @@ class Sessions:
         self._last: dict[str, tuple[Session, float]] = {}
 
     def __getitem__(self, node: str) -> Session:
-        """The newest of a node; KeyError when it has none."""
+        """Return the newest session of a node; raise KeyError if it has none."""
         return self._newest[node]
 
     def enter(self, hello: wire.Hello, address: str) -> Session:
-        """Makes a session the newest of its node; NameTakenError when that is another agent's."""
+        """Make a new session the newest of its node and return it.
+
+        Raises NameTakenError if another agent that is alive has the name.
+        """
         holder = self._holder(hello.node)
         if holder is not None and not _is_of_same_agent(holder, hello):
             raise NameTakenError(
@@ -87,7 +95,7 @@ class Sessions:
         return found
 
     def _holder(self, node: str) -> Session | None:
-        """The session of an agent that is alive, or was until a moment ago."""
+        """Return the session of the agent that is alive, or was alive at most `silence_s` ago."""
         now = self._clock()
         newest = self._newest.get(node)
         if newest is not None and not newest.is_cut:
@@ -100,7 +108,7 @@ class Sessions:
         return since is not None and now - since > self._silence_s
 
     def cut(self, session: Session) -> None:
-        """The connection of a session is closed."""
+        """Note that the connection of a session is closed."""
         if session.is_cut:
             return
         session.is_cut, now = True, self._clock()
@@ -111,7 +119,10 @@ class Sessions:
             self._last[session.node] = session, now
 
     def leave(self, session: Session) -> None:
-        """A session is over; the next one waits for the one that this had yet to displace."""
+        """Note that a session is over.
+
+        If it still had to wait for an older session, the next session waits for that one instead.
+        """
         self.cut(session)
         session.ended.set()
         if self._newest.get(session.node) is not session:
@@ -123,7 +134,7 @@ class Sessions:
 
 
 def _is_of_same_agent(holder: Session, hello: wire.Hello) -> bool:
-    """Whether a hello is of the agent that has a session, which may have been started again."""
+    """Whether a hello comes from the agent that has the session, possibly after a restart."""
     if hello.incarnation == holder.incarnation:
         return True
     return 0 < holder.acked_epoch <= hello.last_epoch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells of what changes by silence: a node becomes stale, or a second agent of it tries no more."""
+"""Detects changes that no message announces: nodes become stale, second agents stop trying."""
 
 import asyncio
 import logging
@@ -11,14 +11,14 @@ LOG = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Looks at every node once per control interval; one log line per change."""
+    """Checks every node once per control interval; logs one line per change."""
 
     def __init__(self, fleet: Fleet, every_s: float) -> None:
         self._fleet, self._every_s = fleet, every_s
         self._stale: set[str] = set()
 
     def look(self) -> None:
-        """Tells whoever looks of nodes that became stale, or are no more."""
+        """Announce nodes that became stale or are heard again; forget idle second agents."""
         loops = self._fleet.loops()
         now = {name: one.freshness.why for name, one in loops.items() if one.freshness.was_heard}
         for name, why in now.items():
@@ -35,7 +35,7 @@ class SilenceWatch:
         self._fleet.rivals.end_old()
 
     async def run(self) -> None:
-        """Looks until it is cancelled."""
+        """Check once per interval until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(self._every_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual TLS for agents and for HTTP: clients show a certificate of the client authority."""
+"""Mutual TLS for agents and for HTTP: clients need a certificate of the client authority."""
 
 import ssl
 from typing import Any
@@ -11,10 +11,10 @@ from cachepilot.fleet.config import Tls
 
 
 def check_tls(tls: Tls) -> None:
-    """Raises InputError naming the files that hold no certificate, no key, or another's key."""
+    """Raise InputError naming the files that are no certificate, no key, or not a matching pair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Without a password of its own OpenSSL would ask the terminal for one.
+        # Without an explicit password OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(tls.certificate, tls.key, password="")
     except (OSError, ssl.SSLError):
         raise InputError(
@@ -30,7 +30,7 @@ def check_tls(tls: Tls) -> None:
 
 
 def http_options(tls: Tls) -> dict[str, Any]:
-    """What uvicorn takes."""
+    """Return the TLS options of uvicorn."""
     return {
         "ssl_certfile": str(tls.certificate),
         "ssl_keyfile": str(tls.key),
@@ -40,7 +40,7 @@ def http_options(tls: Tls) -> dict[str, Any]:
 
 
 def agent_credentials(tls: Tls) -> grpc.ServerCredentials:
-    """What gRPC takes."""
+    """Return the server credentials for gRPC."""
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     return grpc.ssl_server_credentials(
         [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True

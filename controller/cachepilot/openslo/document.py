@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of an OpenSLO v1 document of kind SLO or SLI.
+"""The parts of OpenSLO v1 documents of kind SLO and SLI that are read.
 
-Keys that say nothing to an objective (time windows, alerts, display names) are passed over.
+Keys without a meaning for objectives (time windows, alerts, display names) are ignored.
 """
 
 from typing import Literal
@@ -14,15 +14,15 @@ KINDS = (
     *("AlertPolicy", "AlertCondition", "AlertNotificationTarget"),
 )
 PREFIX = "cachepilot/"
-"""Of the annotations that hold what OpenSLO has no key for."""
+"""Prefix of annotations with values for which OpenSLO has no key."""
 METRICS = {
     "throughput_ops": "cachepilot_tenant_operations_per_second",
     "latency_p99_us": "cachepilot_tenant_read_latency_p99_seconds",
     "hit_ratio": "cachepilot_tenant_hit_ratio",
 }
-"""The metric of the controller behind each kind of SLO."""
+"""The controller's metric for each kind of SLO."""
 PER_METRIC_UNIT = {"latency_p99_us": 1e6}
-"""Of the objective's unit, how many there are in one of the metric's."""
+"""How many units of the objective are in one unit of the metric; 1 for kinds not listed."""
 
 
 class _Read(BaseModel):
@@ -30,31 +30,31 @@ class _Read(BaseModel):
 
 
 class MetricSourceSpec(_Read):
-    """The query, for Prometheus."""
+    """The Prometheus query."""
 
     query: str
 
 
 class MetricSource(_Read):
-    """Where the value comes from."""
+    """The source of the value."""
 
     spec: MetricSourceSpec
 
 
 class Metric(_Read):
-    """A value to be compared."""
+    """The value that is compared."""
 
     metric_source: MetricSource = Field(alias="metricSource")
 
 
 class IndicatorSpec(_Read):
-    """An SLI; only one that is a value under a threshold can be an objective here."""
+    """An SLI; only a value compared with a threshold can be an objective here."""
 
     threshold_metric: Metric = Field(alias="thresholdMetric")
 
 
 class Metadata(_Read):
-    """A name, and what an implementation keeps beside it."""
+    """A name, and annotations of implementations."""
 
     name: str
     annotations: dict[str, str] = {}
@@ -67,7 +67,7 @@ class InlineIndicator(_Read):
 
 
 class Threshold(_Read):
-    """What the value is compared with; `target` is the share of time in which it holds."""
+    """The value to compare with; `target` is the share of windows in which the SLO must be met."""
 
     op: Literal["gte", "gt", "lte", "lt"]
     value: float
@@ -76,7 +76,7 @@ class Threshold(_Read):
 
 
 class SloSpec(_Read):
-    """One indicator, in the document or by name, and its thresholds."""
+    """One indicator, inline or by name, and one threshold."""
 
     indicator: InlineIndicator | None = None
     indicator_ref: str | None = Field(default=None, alias="indicatorRef")

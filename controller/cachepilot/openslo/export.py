@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives written as OpenSLO: a document for each SLO."""
+"""Writes objectives as OpenSLO: one document for each SLO."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from cachepilot.domain.slos import GOAL
 from cachepilot.openslo.document import API_VERSION, METRICS, PER_METRIC_UNIT, PREFIX
 
 TARGET = GOAL
-"""Share of windows in which an SLO is met: the budget of configs/prometheus/rules.yml."""
+"""The share of windows in which an SLO must be met, as in configs/prometheus/rules.yml."""
 WINDOW = "30d"
 NAME_MAX = 63
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
@@ -32,7 +32,7 @@ def _slug(text: str) -> str:
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """A DNS label that is not taken."""
+    """Return a DNS label that is not taken, and add it to `taken`."""
     found, number = name[-NAME_MAX:].strip("-"), 1
     while found in taken:
         number += 1
@@ -87,9 +87,10 @@ def _slo(objective: Objective, kind: str, taken: set[str]) -> dict[str, Any]:
 
 
 def documents(objectives: Objectives) -> Iterator[dict[str, Any]]:
-    """A document for each SLO of cgroups, in the order of the objectives.
+    """Yield a document for each SLO of cgroups, in the order of the objectives.
 
-    Metrics of tenants have the label `cgroup`, and no names of Kubernetes.
+    Objectives of Kubernetes workloads are left out: metrics have the label `cgroup`, but no
+    Kubernetes names.
     """
     taken: set[str] = set()
     for objective in objectives.tenants:
@@ -101,7 +102,7 @@ def documents(objectives: Objectives) -> Iterator[dict[str, Any]]:
 
 
 def openslo_yaml(objectives: Objectives) -> tuple[str, list[str]]:
-    """The text of all documents, and what could not be said in them, a line each."""
+    """Return the text of all documents, and one note for each fact that OpenSLO cannot express."""
     text = yaml.safe_dump_all(documents(objectives), sort_keys=False, allow_unicode=True)
     left = [one.pattern for one in objectives.tenants if not one.has_slo]
     notes = [f"{pattern}: has no SLO, and OpenSLO has no key for the rest" for pattern in left]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenSLO documents read as objectives."""
+"""Reads OpenSLO documents as objectives."""
 
 import json
 import re
@@ -29,12 +29,12 @@ from cachepilot.openslo.export import TARGET
 BYTES_MAX = 4 << 20
 _CGROUP = re.compile(r'\bcgroup\s*=\s*("(?:[^"\\]|\\.)*")')
 _PLAIN = ("cgroup", "memory_min", "memory_max", "mode")
-"""Keys whose annotation is text as it is; the others are JSON, or text when they are not."""
+"""Keys whose annotations are plain text; others are JSON, or text if they are not valid JSON."""
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class OpenSloError(ValueError):
-    """A document that is refused; names the document, the key and what is allowed."""
+    """A document is refused; the message names the document, the key and what is allowed."""
 
 
 def _validated(model: type[_Model], document: object) -> _Model:
@@ -47,7 +47,7 @@ def _validated(model: type[_Model], document: object) -> _Model:
 
 
 def _kind_of_slo(query: str) -> str:
-    """Which SLO a query is about."""
+    """Return the kind of SLO that a query is about."""
     for kind, metric in METRICS.items():
         if re.search(rf"\b{metric}\b", query):
             return kind
@@ -67,7 +67,7 @@ def _value(kind: str, threshold: Threshold) -> float:
 
 
 def _annotations(slo: Slo) -> dict[str, Any]:
-    """The keys of the objectives file that annotations hold."""
+    """Return the keys of the objectives file that the annotations contain."""
     found: dict[str, Any] = {}
     for name, text in slo.metadata.annotations.items():
         if not name.startswith(PREFIX):
@@ -81,7 +81,7 @@ def _annotations(slo: Slo) -> dict[str, Any]:
 
 
 def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
-    """One SLO by the keys of the objectives file."""
+    """Return one SLO with the keys of the objectives file."""
     spec = slo.spec
     if spec.indicator is not None:
         indicator = spec.indicator.spec
@@ -111,7 +111,7 @@ def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
 
 
 def _merge(tables: dict[str, dict[str, Any]], table: dict[str, Any]) -> None:
-    """Adds an SLO to the objective of its cgroup."""
+    """Add an SLO to the objective of its cgroup."""
     statement = tables.setdefault(table["cgroup"], {})
     for key, value in table.items():
         if key in statement and (key in METRICS or statement[key] != value):
@@ -131,7 +131,7 @@ def _note(slo: Slo) -> list[str]:
 
 
 def _documents(text: str) -> list[tuple[int, Mapping[str, Any]]]:
-    """Documents with their number; raises OpenSloError when one is no document of OpenSLO v1."""
+    """Return the documents with their numbers; raise OpenSloError if one is not OpenSLO v1."""
     try:
         loaded = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -178,7 +178,7 @@ def _parse(text: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def parse_openslo(text: str, source: str) -> tuple[Objectives, list[str]]:
-    """The objectives that documents state, and what of them is not kept, a line each.
+    """Return the objectives of the documents, and one note for each value that is not kept.
 
     Raises ObjectivesError or InputError naming `source`, the document, the key and what is allowed.
     """
@@ -190,7 +190,7 @@ def parse_openslo(text: str, source: str) -> tuple[Objectives, list[str]]:
 
 
 def read_openslo(path: Path) -> tuple[Objectives, list[str]]:
-    """As `parse_openslo`, of a file of at most 4 MiB."""
+    """Parse a file of at most 4 MiB; see `parse_openslo`."""
     try:
         with path.open("rb") as file:
             data = file.read(BYTES_MAX + 1)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner: a pure function from a snapshot, objectives and configuration to a plan."""
+"""The planner: a pure function from a snapshot, objectives and a configuration to a plan."""

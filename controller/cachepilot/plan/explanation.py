@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tenant explained: what is predicted of what it has, and what its SLOs would take."""
+"""Explain one tenant: the predictions for its present setting, and what its SLOs would need."""
 
 from dataclasses import dataclass, replace
 
@@ -19,15 +19,18 @@ from cachepilot.sense.wire_curves import value_at
 from cachepilot.sizes import pages_up
 
 SHOWN = frozenset(Held) - {Held.NO_CURVES}
-"""Whose curves are shown, trusted or not: `held` says which they are."""
+"""The reasons `held` with which curves are shown.
+
+They are shown with low confidence, too; `held` says so.
+"""
 BISECTIONS = 48
 
 
 @dataclass(frozen=True)
 class RankedPolicy:
-    """One policy at the limit that a tenant has: what is predicted, and whether it may be had.
+    """The prediction for one policy at the present limit, and whether the tenant may have it.
 
-    `error_bar` is half the width of that of the curve there, 0 where none is known.
+    `error_bar` is the half-width of the curve's error bar there, 0 if none is known.
     """
 
     policy: str
@@ -38,14 +41,15 @@ class RankedPolicy:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Predictions for one tenant by its curves, None where it has none that say it.
+    """Predictions for one tenant by its curves; None where no curve gives them.
 
-    `miss_ratio` and `throughput_ops` are at its present policy and limit, all others as they are.
-    `best_policy` has the lowest miss ratio at its present limit, `best_miss_ratio`, of those that
-    it may be under. `needed_for_slo_bytes` under `needed_policy` is the least memory that keeps
-    every SLO, the device waiting as long as it then would; None when no memory of the node would,
-    or there is no SLO. `held` says whether the curves may be believed. `ranking` has every policy
-    with a curve, the lowest miss ratio first: `best_policy` is its first that is allowed.
+    `miss_ratio` and `throughput_ops` are at its present policy and limit, with all other tenants as
+    they are. `best_policy` is the allowed policy with the lowest miss ratio at the present limit,
+    `best_miss_ratio`. `needed_for_slo_bytes` is the least memory that meets every SLO, under
+    `needed_policy`, at the wait of the device that would result. Both are None if no memory of the
+    node would be enough, or if there is no SLO. `held` says whether the curves can be relied on.
+    `ranking` has every policy with a curve, the lowest miss ratio first; `best_policy` is the first
+    allowed one in it.
     """
 
     cgroup: str
@@ -61,7 +65,10 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The problem of a node in which all are as they are, and one tenant of it."""
+    """The problem of a node with all settings as they are, and one tenant of it.
+
+    `least_bytes` and `most_bytes` are the bounds of this tenant's limit.
+    """
 
     asked: Asked
     problem: Problem
@@ -70,16 +77,17 @@ class _Seen:
     most_bytes: int
 
     def ops_at(self, miss: float) -> float:
-        """The tenant's throughput at a miss ratio, with the wait that it leads to."""
+        """The tenant's throughput at a miss ratio, at the wait of the device that results."""
         ratios = self.problem.present_miss.copy()
         ratios[self.row] = miss
         model = self.problem.model
         return float(model.ops(ratios, model.wait_us(ratios))[self.row])
 
     def allowed_miss(self) -> float:
-        """The greatest miss ratio that keeps every SLO; negative when none does.
+        """The greatest miss ratio that meets every SLO; negative if none does.
 
-        The wait grows with the tenant's own misses, so its throughput falls with them: bisection.
+        The wait grows with the tenant's own misses, so its throughput falls as they grow: a
+        bisection.
         """
         most = float(self.problem.max_miss[self.row])
         wanted = float(self.problem.min_ops[self.row])
@@ -97,7 +105,10 @@ class _Seen:
         return good
 
     def ranking(self, present: str) -> tuple[RankedPolicy, ...]:
-        """Every policy that has a curve, by its miss ratio at the limit; of equals `present`."""
+        """Rank every policy with a curve by its miss ratio at the limit.
+
+        Of equal ones, `present` comes first.
+        """
         curves = self.asked.curves[self.row]
         sizes, limit = curves.sizes_bytes.tolist(), int(self.problem.current_bytes[self.row])
         bars = curves.error_bar
@@ -109,9 +120,9 @@ class _Seen:
         return tuple(sorted(found, key=lambda one: (one.miss_ratio, one.policy != present)))
 
     def needed(self) -> tuple[int, int] | None:
-        """The least limit that keeps every SLO, and its policy; None when none does.
+        """The least limit that meets every SLO, and the index of its policy; None if none does.
 
-        None as well while an SLO cannot be told from what is measured.
+        Also None while what is measured is not enough to predict an SLO.
         """
         tenant, objective = self.asked.tenants[self.row], self.asked.objectives[self.row]
         unmeasured = tenant.indicators.latency_p99_us is None
@@ -134,7 +145,7 @@ def _seen(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: st
         there = ", ".join(names) or "none"
         raise InputError(f"explain: {cgroup!r} is no tenant of {snapshot.node.name} ({there})")
     row = names.index(cgroup)
-    # What tenants have is valued, not planned: neither budget nor memory_min may be in the way.
+    # Present limits are valued, not planned, so neither the budget nor memory_min may interfere.
     stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
     here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
     problem = build(here, replace(asked, objectives=stated), config, SHOWN)
@@ -147,7 +158,7 @@ def _seen(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: st
 
 
 def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: str) -> Explanation:
-    """Explains one tenant of a snapshot; raises InputError when it is not there."""
+    """Explain one tenant of a snapshot; raises InputError if the snapshot lacks it."""
     seen = _seen(snapshot, objectives, config, cgroup)
     problem, row = seen.problem, seen.row
     tenant, held = seen.asked.tenants[row], seen.asked.held[row]

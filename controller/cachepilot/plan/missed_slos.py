@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an order would cost: SLOs that are predicted to be missed because of it."""
+"""Predict the SLOs that an operator's order, such as a pinned limit, would cause to be missed."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from cachepilot.plan.what_if import settled
 from cachepilot.readable import number
 
 LEAST_LOSS = 0.01
-"""Of an SLO: what is nearer or further by less is the same."""
+"""The least difference that counts, as a share of the part of an SLO that is reached."""
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us"}
 
 
@@ -32,10 +32,11 @@ def _told(one: SloOutcome, earlier: SloOutcome | None) -> str:
 def missed_slos(
     snapshot: Snapshot, present: Objectives, wanted: Objectives, config: Config
 ) -> list[str]:
-    """SLOs that the end state under `wanted` misses, and further than that under `present` does.
+    """List the SLOs that the settled state under `wanted` misses, a line for each.
 
-    A line for each. A tenant with a pinned limit has no floor here but what it cannot do without,
-    which the caller sees to. Nothing is told of what nothing can be predicted of.
+    An SLO counts only if the settled state under `present` reaches a greater part of it. A tenant
+    with a pinned limit has no floor here except what it cannot do without; the caller sees to that
+    (`without_floors`). An SLO without a prediction is left out.
     """
     try:
         before = plan(snapshot, present, settled(config)).slos
@@ -58,7 +59,7 @@ def missed_slos(
 
 
 def without_floors(snapshot: Snapshot, floors: dict[str, int]) -> Snapshot:
-    """The snapshot in which these tenants have only these floors."""
+    """Lower the floors of tenants to at most those in `floors`."""
     tenants = tuple(
         replace(one, floor_bytes=min(one.floor_bytes, floors.get(one.cgroup, one.floor_bytes)))
         for one in snapshot.tenants

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an allocation is predicted to give every tenant, and the most that each could have."""
+"""Predictions for every tenant under an allocation, and the best that each could reach."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,11 @@ from cachepilot.plan.problem.problem import Allocation, Load, Problem
 
 @dataclass(frozen=True)
 class Outlook:
-    """Predictions for N tenants under one allocation; arrays of shape (N,)."""
+    """Predictions for N tenants under one allocation; arrays of shape (N,).
+
+    `value` is the value of the allocation, `load` and `device_iops` the load and the reads per
+    second of the device.
+    """
 
     allocation: Allocation
     miss: FloatArray
@@ -24,7 +28,7 @@ class Outlook:
 
 
 def outlook(problem: Problem, allocation: Allocation) -> Outlook:
-    """Predicts an allocation at the load of the device that it leads to."""
+    """Predict what an allocation leads to, at the load of the device that results from it."""
     miss = problem.miss(allocation)
     value, load = problem.valued(allocation, miss)
     return Outlook(
@@ -38,9 +42,9 @@ def outlook(problem: Problem, allocation: Allocation) -> Outlook:
 
 
 def attainable_miss(problem: Problem) -> FloatArray:
-    """The least miss ratio of each tenant if all others had their least, shape (N,).
+    """The least miss ratio of each tenant if all others had their least limits, shape (N,).
 
-    Of a tenant that may not be changed, the one that is measured.
+    For a tenant that may not be changed it is the measured one.
     """
     most = np.maximum(reach_bytes(problem), problem.least_bytes)[:, None]
     points = np.minimum(problem.curves.sizes_bytes[:, 1:], most).astype(np.int64)

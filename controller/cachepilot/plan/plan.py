@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`plan`: what every tenant of a node gets next, and why.
+"""Plan one node: choose the next policy and limit of every tenant, and give the reasons.
 
-A pure function: no clock, no file and no random number but from the seed of the configuration.
+`plan` is a pure function. It reads no clock and no file, and draws random numbers only from a
+generator that the seed of the configuration and the epoch of the snapshot initialise.
+
+A tenant is held if the planner leaves its policy and limit as they are (see `Held`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +41,10 @@ def _planned(
 def _settings(
     problem: Problem, asked: Asked, seen: Outlook, others: Sequence[str]
 ) -> list[Setting]:
-    """What an allocation gives each tenant; the policies of those that do not move are `others`."""
+    """Return what an allocation predicts for each tenant, in the order of `asked`.
+
+    `others` are the policy names of the tenants that are not movable.
+    """
     columns = (
         seen.allocation.policy.tolist(),
         seen.allocation.limit_bytes.tolist(),
@@ -59,7 +65,7 @@ def _settings(
 
 
 def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) -> Iterator[str]:
-    """Notes on a tenant that does not get what was asked of it: a limit, or a policy."""
+    """Yield notes on a tenant that does not get the limit or the policy that was requested."""
     fixed = objective.fixed or NOTHING_FIXED
     if fixed.limit_bytes is not None and then.limit_bytes != fixed.limit_bytes:
         why = "its floor" if fixed.limit_bytes < tenant.floor_bytes else "all that fits"
@@ -126,7 +132,10 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
 
 
 def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
-    """The throughput that each tenant is to keep, under the load of `seen`; 0 where it is none."""
+    """Return the throughput that each tenant is to keep, under the load of `seen`.
+
+    0 for a tenant that keeps nothing.
+    """
     first = problem.model.ops(problem.first_miss, seen.load.wait_us)
     found: list[float] = np.where(problem.is_kept, problem.keep * first, 0.0).tolist()
     return found
@@ -139,11 +148,11 @@ def _overcommitted(problem: Problem) -> tuple[str, ...]:
 
 
 def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
-    """The plan for one node; the same arguments give the same plan.
+    """Return the plan for one node. The same arguments give the same plan.
 
-    Raises InfeasibleError when the least of tenants that may be changed exceeds the budget, and
-    InputError for an allocator that does not exist. What may not be changed counts as it is, even
-    where that exceeds the budget.
+    Raises InfeasibleError if the least memory of the tenants that may be changed exceeds the
+    budget, and InputError if the allocator does not exist. The limits of held tenants count as they
+    are, even if they exceed the budget.
     """
     asked = Asked.of(snapshot, objectives)
     tenants, stated, held = asked.tenants, asked.objectives, asked.held

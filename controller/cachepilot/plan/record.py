@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision as bytes: what the planner saw, was asked, and decided, so that it can be replayed.
+"""Encode a decision as bytes, with everything that is necessary to replay it.
 
-One line of JSON, and after it the arrays of the line.
+The format is one line of JSON, followed by the arrays that the line refers to.
 """
 
 import json
@@ -20,7 +20,7 @@ from cachepilot.plan.problem.config import Config
 
 @dataclass(frozen=True)
 class Record:
-    """One decision with everything it depended on."""
+    """One decision with everything that it depended on."""
 
     snapshot: Snapshot
     objectives: Objectives
@@ -28,7 +28,7 @@ class Record:
     plan: Plan
 
     def applying(self) -> "Record":
-        """The same with those objectives alone that hold for a tenant of the snapshot.
+        """Return the same record with only the objectives that apply to a tenant of the snapshot.
 
         It replays the same: for each tenant the first objective that matched is still the first.
         """
@@ -50,10 +50,10 @@ def _adapter() -> TypeAdapter[Record]:
 
 
 def to_bytes(record: Record) -> bytes:
-    """The record, of which floating-point numbers keep every bit.
+    """Encode the record; floating-point numbers keep every bit.
 
-    The line is as of `json_values.encode`, but by the kinds of fields: to look at each value takes
-    half as long again.
+    The line is the same as that of `json_values.encode`, but follows the declared types of fields.
+    To look at each value takes half as long again.
     """
     arrays = Arrays()
     line = _adapter().dump_json(record, fallback=arrays.plain)
@@ -61,7 +61,7 @@ def to_bytes(record: Record) -> bytes:
 
 
 def from_bytes(data: bytes, name: str) -> Record:
-    """Reads what `to_bytes` wrote; raises RecordError naming `name`."""
+    """Decode what `to_bytes` wrote; a RecordError names `name`."""
     line, _, arrays = data.partition(b"\n")
     try:
         record: Record = decode(Record, json.loads(line), arrays)
@@ -71,5 +71,5 @@ def from_bytes(data: bytes, name: str) -> Record:
 
 
 def replay(record: Record) -> Plan:
-    """The plan that the planner of today makes of what was recorded."""
+    """Return the plan that the present planner makes from the recorded inputs."""
     return plan(record.snapshot, record.objectives, record.config)

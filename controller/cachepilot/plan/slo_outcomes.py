@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of every SLO under a plan, and what is attainable where it cannot be met."""
+"""The outcome of every SLO under a plan, and what is attainable if the SLO cannot be met."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio"
 
 @dataclass(frozen=True)
 class _Point:
-    """A predicted point of one tenant, and what a device read waits meanwhile."""
+    """A predicted point of one tenant, and the wait of a device read there."""
 
     miss: float
     ops: float
@@ -25,7 +25,7 @@ class _Point:
 
 
 def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
-    """The prediction in the unit of an SLO; None when nothing measured leads to it."""
+    """Convert a prediction to the unit of an SLO; None if it lacks a measurement to start from."""
     if kind == "throughput_ops":
         return point.ops
     if kind == "hit_ratio":
@@ -37,7 +37,7 @@ def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
 
 
 def measured(kind: str, tenant: Tenant) -> float | None:
-    """What is measured of a tenant in the unit of an SLO; None when nothing is."""
+    """The measured value of a tenant in the unit of an SLO; None if it is not measured."""
     readings = tenant.indicators
     hit_ratio = 1.0 - readings.miss_ratio
     return {
@@ -48,7 +48,7 @@ def measured(kind: str, tenant: Tenant) -> float | None:
 
 
 def meets(kind: str, value: float, target: float) -> bool:
-    """Whether a value meets an SLO of this kind, to within rounding."""
+    """Whether a value meets an SLO of this kind, within rounding."""
     if kind == "latency_p99_us":
         return value <= target * (1 + MARGIN)
     return value >= target * (1 - MARGIN)
@@ -71,7 +71,7 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
 def misses(tenant: Tenant, objective: Objective) -> bool:
     """Whether a tenant is measured to miss an SLO.
 
-    Of one that does nothing neither a throughput nor a hit ratio is known.
+    The throughput and the hit ratio of an idle tenant do not count, since it requests nothing.
     """
     is_idle = tenant.indicators.throughput_ops <= 0
     values = (
@@ -107,7 +107,7 @@ def slo_outcomes(
     tenants: Sequence[Tenant],
     objectives: Sequence[Objective],
 ) -> tuple[SloOutcome, ...]:
-    """An outcome per SLO, in the order of `tenants`, which is that of the problem."""
+    """Return an outcome per SLO, in the order of `tenants`, which is that of the problem."""
     rows = [i for i, objective in enumerate(objectives) if objective.has_slo]
     if not rows:
         return ()
@@ -137,7 +137,10 @@ def slo_outcomes(
 
 
 def _may_change(problem: Problem, objective: Objective, row: int) -> bool:
-    """Whether a plan may give a tenant more, an operator having fixed nothing that forbids it."""
+    """Whether a plan may give a tenant more memory.
+
+    It may not if the tenant is not movable, or if an operator pinned its limit.
+    """
     least, most = problem.least_bytes[row], problem.most_bytes[row]
     return bool(problem.movable[row] and (objective.fixed is None or least < most))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`what_if`: what would be planned if budget, policies, limits or SLOs were others.
+"""`what_if`: the plan for another budget, or other policies, limits or SLOs.
 
-A pure function like `plan`, which answers it: nothing is changed.
+A pure function like `plan`, which computes the answer. It changes nothing.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from cachepilot.plan.slo_outcomes import measured, meets
 from cachepilot.sizes import human_bytes, pages_up
 
 SETTLED_ROUNDS = 16
-"""The least number of rounds that allocation and device get to agree in a settled state."""
+"""In a settled state allocation and device load get at least this many rounds to agree."""
 NOT_PLANNED = {
     Held.UNTRUSTED: "the model is not reliable yet: held at the current setting",
     Held.UNKNOWN_POLICY: "no curve of the policy in force: held at the current setting",
@@ -38,16 +38,20 @@ NOT_PLANNED = {
     Held.RECOMMEND: "mode recommend: held at the current setting",
     Held.YIELDED: "another program sets the limit: held at the current setting",
 }
-"""Why a plan keeps the setting of tenants, which count at their measured miss ratio."""
+"""Why a plan keeps the setting of tenants, by the reason `held`.
+
+These tenants count with their measured miss ratio.
+"""
 NAMES_MAX = 5
-"""Of so many tenants a note gives the names."""
+"""The most tenants that a note lists by name."""
 FREE = frozenset((Held.NOT,))
 
 
 def settled(config: Config) -> Config:
-    """The configuration whose plan is the state that many cycles lead to.
+    """Return the configuration whose plan is the state that many cycles converge to.
 
-    Nothing bounds the movement of one cycle, and a change costs nothing in the long run.
+    Nothing bounds the movement of one cycle, and changes cost nothing, since their cost does not
+    matter in the long run.
     """
     rounds = max(config.rounds, SETTLED_ROUNDS)
     return replace(config, movement_share=1.0, switch_cost=0.0, move_cost=0.0, rounds=rounds)
@@ -59,7 +63,7 @@ def _names(names: list[str]) -> str:
 
 
 def _tenant(snapshot: Snapshot, key: str, cgroup: str) -> Tenant:
-    """The tenant that a key of the question names; raises InputError that lists those there are."""
+    """Find the tenant that a key of the question names; an InputError lists the tenants."""
     for tenant in snapshot.tenants:
         if tenant.cgroup == cgroup:
             return tenant
@@ -94,13 +98,19 @@ def _with_budget(snapshot: Snapshot, question: WhatIf) -> Snapshot:
 
 
 def _with_slo(objective: Objective, cgroup: str, ops: float) -> Objective:
-    """The objective with another throughput SLO; a tenant that nobody named is then in `auto`."""
+    """Return the objective with another SLO of throughput.
+
+    A tenant that no objective matches gets mode `auto`.
+    """
     mode = Mode.AUTO if objective is UNNAMED else objective.mode
     return replace(objective, pattern=cgroup, throughput_ops=ops, mode=mode)
 
 
 def asked_so(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Objectives:
-    """The objectives under which the question is so; raises InputError naming key and range."""
+    """Return the objectives with the changes of the question.
+
+    An InputError names the key and the allowed range.
+    """
     changed: dict[str, Objective] = {}
     for cgroup, ops in question.throughput_ops.items():
         _require_ops(_tenant(snapshot, "throughput_ops", cgroup).cgroup, ops)
@@ -120,9 +130,9 @@ def asked_so(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Ob
 
 
 def _require_room(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> None:
-    """Raises InputError when budget or limits of the question cannot be.
+    """Raise InputError if the budget or the limits of the question are not possible.
 
-    Where nothing about memory is asked, a node that is over its budget is the plan's affair.
+    If the question changes no memory, a node that exceeds its budget is left to the plan.
     """
     asked, budget = Asked.of(snapshot, objectives), snapshot.node.budget_bytes
     needed = int(least_limits(asked, FREE, budget).sum())
@@ -135,7 +145,7 @@ def _require_room(snapshot: Snapshot, objectives: Objectives, question: WhatIf) 
             f"{budget - needed + pinned} bytes, what the least of the others leaves of the budget)"
         )
     if question.budget_bytes is not None:
-        for _ in range(64):  # A share of the budget as memory_min grows with it.
+        for _ in range(64):  # If memory_min is a share of the budget, it grows with the budget.
             more = int(least_limits(asked, FREE, needed).sum())
             if more <= needed:
                 break
@@ -145,7 +155,7 @@ def _require_room(snapshot: Snapshot, objectives: Objectives, question: WhatIf) 
 
 
 def slo_view(slo: SloOutcome, tenant: Tenant) -> SloStatus:
-    """An SLO as it is measured now, and as a plan is predicted to meet it."""
+    """An SLO with its present measurement and the prediction of a plan."""
     now = measured(slo.kind, tenant)
     return SloStatus(
         kind=slo.kind,
@@ -177,7 +187,7 @@ def _row(action: Action, slos: list[SloStatus]) -> WhatIfTenant:
 
 
 def _notes(planned: Plan) -> list[str]:
-    """What the plan notes, and the tenants that keep their setting."""
+    """The notes of the plan, and one note for each reason why tenants keep their setting."""
     notes = list(planned.notes)
     for why in Held:
         names = [action.cgroup for action in planned.actions if action.held is why]
@@ -189,11 +199,11 @@ def _notes(planned: Plan) -> list[str]:
 def what_if(
     snapshot: Snapshot, objectives: Objectives, config: Config, question: WhatIf
 ) -> WhatIfAnswer:
-    """What would be planned for the node of the snapshot if the question were so.
+    """Return what would be planned for the node of the snapshot with the changes of the question.
 
-    Policies and limits of the question hold exactly, in every mode. Raises InputError naming the
-    key and what is allowed for what cannot be, InfeasibleError when what tenants must have does
-    not fit even as things are.
+    Policies and limits of the question apply exactly, in every mode. Raises InputError, which names
+    the key and what is allowed, if the question is not possible. Raises InfeasibleError if the
+    least memory of tenants does not fit even without the question.
     """
     seen = _with_budget(snapshot, question)
     asked = asked_so(seen, objectives, question)

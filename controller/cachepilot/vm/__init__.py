@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines that run one command on a kernel of `kernel/build`.
+"""Virtual machines that run one command on a kernel built by `kernel/build`.
 
-`run(Machine(iops=1500), ["fio", "job.fio"])` boots, runs, ends, and returns what the command
-printed and how it ended.
+`run(Machine(iops=1500), ["fio", "job.fio"])` boots a machine, runs the command, ends the machine,
+and returns the command's output and exit status.
 """
 
 from cachepilot.vm.errors import VmError, VmTimeout

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """KVM where it works, emulation elsewhere.
 
-That /dev/kvm can be opened proves little: nested virtualization may be broken, or hang. So the
-kernel is booted under KVM once per boot of the host, without a root file system; reaching the
-panic about that within a time-out is the proof.
+Permission to open /dev/kvm proves little: nested virtualization may be broken, or hang. The kernel
+is therefore booted under KVM once per boot of the host, without a root file system. The proof is
+that it reaches the resulting panic within a time-out.
 """
 
 import json
@@ -20,7 +20,7 @@ PROOF = "Unable to mount root fs"
 
 
 def choose(qemu: str, kernel: Path) -> str:
-    """`kvm` or `tcg`; CACHEPILOT_ACCEL, when set to one of them, decides."""
+    """Return `kvm` or `tcg`; CACHEPILOT_ACCEL takes precedence if it is set to one of them."""
     forced = os.environ.get("CACHEPILOT_ACCEL")
     if forced in {"kvm", "tcg"}:
         return forced
@@ -34,7 +34,7 @@ def choose(qemu: str, kernel: Path) -> str:
 
 
 def probe(qemu: str, kernel: Path, device: Path = Path("/dev/kvm")) -> bool:
-    """Whether a boot under KVM gets to the mount of its root."""
+    """Whether a boot under KVM reaches the mount of its root."""
     if not os.access(device, os.R_OK | os.W_OK):
         return False
     with temporary_folder() as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guest's console tells of a kernel that failed."""
+"""Finds the reason for a kernel's failure on the guest's console."""
 
 import re
 
@@ -11,7 +11,7 @@ _PANIC = "Kernel panic - not syncing:"
 
 
 def diagnosis(console: str) -> str | None:
-    """The line that names the failure which brought the kernel down; None if it did not panic."""
+    """Return the line that names the cause of a kernel panic, or None if there was no panic."""
     lines = [_STAMP.sub("", line).strip() for line in console.splitlines()]
     panic = next((line for line in lines if line.startswith(_PANIC)), None)
     if panic is None:
@@ -21,5 +21,5 @@ def diagnosis(console: str) -> str | None:
 
 
 def tail(console: str) -> str:
-    """The last lines of the console."""
+    """Return the last lines of the console."""
     return "\n".join(console.splitlines()[-TAIL_LINES:])

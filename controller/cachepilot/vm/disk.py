@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scratch disk: a sparse file that the host formats, and the server that makes it slow."""
+"""The scratch disk: a sparse file that the host formats, and the server that adds latency."""
 
 import subprocess
 import time
@@ -10,7 +10,7 @@ from cachepilot.vm.errors import VmError
 from cachepilot.vm.machine import Machine
 
 _FORMAT = {
-    # Nothing is left for the guest's kernel to initialise in the background.
+    # Leave nothing for the guest's kernel to initialise in the background.
     "ext4": ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
     "xfs": ["mkfs.xfs", "-q", "-f"],
 }
@@ -18,7 +18,7 @@ _SBIN = "/usr/sbin:/sbin"
 
 
 def make_image(machine: Machine, folder: Path) -> Path:
-    """A formatted image in `folder`."""
+    """Create a formatted image in `folder` and return its path."""
     image = folder / "scratch.img"
     with image.open("wb") as file:
         file.truncate(machine.disk_bytes)
@@ -43,7 +43,7 @@ def _run(command: list[str]) -> None:
 
 
 def start_server(machine: Machine, image: Path, folder: Path) -> subprocess.Popen[bytes] | None:
-    """The process that serves `image` with latency; None when none is asked for."""
+    """Start the process that serves `image` with latency; return None if no latency is wanted."""
     if machine.latency_us == 0:
         return None
     socket = socket_path(folder)
@@ -64,5 +64,5 @@ def start_server(machine: Machine, image: Path, folder: Path) -> subprocess.Pope
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the server of a slow disk listens."""
+    """Return the socket on which the server of a slow disk listens."""
     return folder / "disk.sock"

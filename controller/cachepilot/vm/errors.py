@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with a virtual machine, as opposed to the command in it."""
+"""Failures of a virtual machine, as opposed to failures of the command in it."""
 
 
 class VmError(Exception):
@@ -14,4 +14,4 @@ class VmError(Exception):
 
 
 class VmTimeout(VmError):
-    """The command did not end in time; the machine was ended."""
+    """The command did not end in time; the machine was killed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The temporary folder of a machine, and the removal of those whose owner was killed."""
+"""The temporary folder of a machine, and the removal of folders whose owner was killed."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _LOCK = "lock"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder, removed at the end; its lock tells others that its owner lives."""
+    """Yield a new folder, removed at the end; a lock in it shows that its owner is alive."""
     sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -26,11 +26,11 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Removes folders of machines that nobody owns any more: nothing holds their lock."""
+    """Remove the folders of machines without an owner: no process has their lock."""
     for lock_path in parent.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             with lock_path.open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock_path.parent, ignore_errors=True)
         except OSError:
-            continue  # in use, gone meanwhile, or another user's
+            continue  # in use, removed meanwhile, or another user's

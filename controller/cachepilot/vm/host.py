@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host must have: the cache, a kernel, QEMU, memory, the small programs of kernel/vm."""
+"""Requirements on the host: cache folder, kernel, QEMU, memory, the programs of kernel/vm."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from cachepilot.vm.machine import MIB
 
 QEMU = "qemu-system-x86_64"
 EMULATOR_BYTES = 256 * MIB
-"""What QEMU takes beside the guest's memory, with room for its translated code."""
+"""Memory of QEMU besides the guest's, with room for translated code."""
 
 _KERNEL_FOLDER = Path(__file__).resolve().parents[3] / "kernel"
 _NOT_BUILT = 3
@@ -21,13 +21,13 @@ _GUEST_SOURCES = ("guest_init.c", "guest_mounts.c", "guest_run.c", "guest.h")
 
 
 def cache_folder() -> Path:
-    """Where kernels and programs that were built are kept."""
+    """Return the folder for built kernels and programs."""
     given = os.environ.get("CACHEPILOT_CACHE")
     return Path(given) if given else Path.home() / ".cache" / "cachepilot"
 
 
 def kernel_image(variant: str) -> Path:
-    """The bzImage of a variant; raises VmError when it is not built."""
+    """Return the bzImage of a kernel variant; raise VmError if it is not built."""
     script = _KERNEL_FOLDER / "build"
     if not script.exists():
         raise VmError(f"{script}: missing; virtual machines need cachepilot's source tree")
@@ -45,13 +45,13 @@ def kernel_image(variant: str) -> Path:
 
 
 def initial_ram_disk(kernel: Path) -> Path | None:
-    """The RAM disk beside a kernel's image that has its drivers in modules; None without one."""
+    """Return the initial RAM disk of a kernel with drivers in modules; None if it has none."""
     initrd = kernel.with_name("initrd")
     return initrd if initrd.exists() else None
 
 
 def qemu() -> str:
-    """The path of QEMU; raises VmError when it is not installed."""
+    """Return the path of QEMU; raise VmError if it is not installed."""
     path = shutil.which(QEMU)
     if path is None:
         raise VmError(f"{QEMU} is not installed: run scripts/setup kernel")
@@ -59,7 +59,7 @@ def qemu() -> str:
 
 
 def check_memory(wanted_bytes: int) -> None:
-    """Raises VmError when the host lacks the memory that a guest wants."""
+    """Raise VmError if the host lacks the memory for a guest."""
     available = available_bytes(Path("/proc/meminfo").read_text("ascii"))
     if wanted_bytes + EMULATOR_BYTES > available:
         raise VmError(
@@ -69,7 +69,7 @@ def check_memory(wanted_bytes: int) -> None:
 
 
 def available_bytes(meminfo: str) -> int:
-    """MemAvailable of the text of /proc/meminfo."""
+    """Return MemAvailable in bytes from the text of /proc/meminfo."""
     for line in meminfo.splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":
@@ -78,12 +78,12 @@ def available_bytes(meminfo: str) -> int:
 
 
 def guest_init() -> Path:
-    """The guest's first process, built unless the cache has it."""
+    """Return the guest's first process; build it unless the cache has it."""
     return _program("guest_init", _GUEST_SOURCES, ["-static"])
 
 
 def slow_disk() -> Path:
-    """The server of disks with latency, built unless the cache has it."""
+    """Return the server of disks with latency; build it unless the cache has it."""
     return _program("slow_disk", ("slow_disk.c",), ["-pthread"])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a virtual machine has, and what a command left behind in it."""
+"""The description of a virtual machine, and the result of a command in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from cachepilot.errors import InputError
 
 MIB = 1 << 20
 SUITES = ("debian", "debian-trixie", "debian-trixie-backports")
-"""Debian's own kernels, of the release that runs here and of others."""
+"""Debian's own kernels, of the release that runs here and of later ones."""
 VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "scaling", *SUITES)
 FILESYSTEMS = ("ext4", "xfs", "none")
 MAX_CPUS = 16
 """CONFIG_NR_CPUS of kernel/config/vm.config."""
 ICOUNT_SHIFT = 0
-"""With `icount` an instruction takes two to the power of this many nanoseconds of guest time."""
+"""With `icount`, an instruction takes two to the power of this many nanoseconds of guest time."""
 
 _LEAST_DISK_BYTES = {"ext4": 16 * MIB, "xfs": 300 * MIB, "none": MIB}
 
@@ -24,21 +24,21 @@ _LEAST_DISK_BYTES = {"ext4": 16 * MIB, "xfs": 300 * MIB, "none": MIB}
 class Machine:
     """A virtual machine; the defaults are those of `cachepilot vm run`.
 
-    kernel: one of VARIANTS; from `kernel/build` beforehand. Those with static branches
-        (counted, and Debian's) are for one CPU where CPUs are emulated.
+    kernel: one of VARIANTS, built beforehand with `kernel/build`. Variants with static branches
+        (counted, and Debian's) need a single CPU if CPUs are emulated.
     cpus: virtual CPUs, 1 to 16.
     memory_bytes: memory of the guest.
-    disk_bytes: scratch disk, empty, /dev/vda in the guest.
+    disk_bytes: size of the empty scratch disk, /dev/vda in the guest.
     filesystem: ext4 or xfs, mounted at /mnt/scratch; or none.
-    iops: most requests a second that the disk serves; None: no limit.
-    latency_us: time that the disk takes for each request, on top of its own.
+    iops: most requests per second that the disk serves; None: no limit.
+    latency_us: time that the disk adds to each request.
     append: further words for the kernel's command line.
     qemu: further words for QEMU's command line.
     icount: one CPU whose clock counts instructions, see kernel/README.md.
     shares: host folders that the guest may write, under the same path.
     environment: variables of the command; None: those of this process.
     cwd: folder of the command; None: that of this process.
-    timeout_seconds: how long boot and command may take together.
+    timeout_seconds: limit for boot and command together.
     """
 
     kernel: str = "patched"
@@ -82,12 +82,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended in a machine.
+    """The result of a command in a machine.
 
     output, errors: its stdout and stderr, at most 64 MiB each; `lost_bytes` counts the rest.
     seconds: host time from its start to its end; boot_seconds: host time before that.
-    cpu_seconds: guest CPU time of the command and the children it waited for.
-    instructions: with `icount`, those that the CPU time above stands for; else None.
+    cpu_seconds: guest CPU time of the command and the children that it waited for.
+    instructions: with `icount`, the instructions in `cpu_seconds`; else None.
     accelerator: kvm or tcg; an emulated CPU is about twenty times slower.
     kernel_log: the guest's kernel log from its first line.
     """

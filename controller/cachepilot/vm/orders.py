@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guest's first process is told: a file of entries NAME=VALUE, each with a zero byte."""
+"""Orders for the guest's first process: a file of entries NAME=VALUE, each ended by a zero byte."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ COVERED = ("/tmp", "/run", "/mnt", "/var/tmp")
 
 @dataclass(frozen=True)
 class Terminal:
-    """Size of the terminal of a shell, in characters."""
+    """Size of the shell's terminal, in characters."""
 
     rows: int
     columns: int
 
 
 def encode(machine: Machine, command: Sequence[str], terminal: Terminal | None) -> bytes:
-    """The file's content; raises InputError when a word has a zero byte."""
+    """Return the file's content; raise InputError if an entry contains a zero byte."""
     entries = list(_entries(machine, command, terminal))
     if any("\0" in entry for entry in entries):
         raise InputError("the command, a variable or a path has a zero byte")
@@ -50,7 +50,7 @@ def _entries(machine: Machine, command: Sequence[str], terminal: Terminal | None
 
 
 def kept(cwd: Path, search_path: str) -> list[str]:
-    """Folders that the command needs though they are inside a folder that the guest covers."""
+    """Return folders that the command needs although they are inside a covered folder."""
     folders = [str(cwd), *search_path.split(":")]
     inside = [
         folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of QEMU and of the guest's kernel."""
+"""The command lines of QEMU and of the guest's kernel."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,28 +8,29 @@ from cachepilot.vm import disk
 from cachepilot.vm.machine import ICOUNT_SHIFT, MIB, Machine
 
 PORTS = ("control", "output", "errors")
-"""Ports of the guest in the order of their numbers, from 1; kernel/vm/guest.h has the same."""
+"""The guest's ports in the order of their numbers, from 1; kernel/vm/guest.h has the same."""
 
 _ROOT = "trans=virtio,version=9p2000.L,cache=loose,msize=131072"
 _KERNEL_WORDS = (
     *("console=ttyS0", "panic=-1", "oops=panic", "nokaslr", "tsc=reliable", "no_timer_check"),
-    # Page tables of their own for the kernel make each system call of an emulated CPU slow.
+    # Separate page tables for the kernel make each system call slow on an emulated CPU.
     "mitigations=off",
     *("random.trust_cpu=1", "root=hosttree", "rootfstype=9p", f"rootflags={_ROOT}", "ro"),
 )
 
-# Copying bytes by one instruction is the quickest on a real CPU and the slowest on an emulated one,
-# where the kernel takes a third less time without. Instructions are counted with it.
+# The instruction that copies a block of bytes is the fastest way on a real CPU and the slowest on
+# an emulated one, where the kernel takes a third less time without it. It stays on if instructions
+# are counted.
 _EMULATED = "max,erms=off,fsrm=off"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What one run of QEMU is made of, beside the machine.
+    """The parts of one run of QEMU besides the machine.
 
-    initrd: what loads the kernel's modules before the root is mounted; None where it has none.
-    ports: file descriptors that it writes the ports to, in the order of PORTS.
-    slow: whether a server with latency stands between QEMU and the image.
+    initrd: loads the kernel's modules before the root is mounted; None if the kernel has none.
+    ports: file descriptors that QEMU writes the ports to, in the order of PORTS.
+    slow: whether a server that adds latency stands between QEMU and the image.
     """
 
     qemu: str
@@ -46,12 +47,12 @@ class Launch:
 
     @property
     def console_log(self) -> Path:
-        """Where the guest's console, its kernel log, is written."""
+        """The file for the guest's console, which is its kernel log."""
         return self.folder / "console.log"
 
 
 def arguments(machine: Machine, launch: Launch) -> list[str]:
-    """The whole command line, ending with QEMU when this process ends."""
+    """Return the whole command line; setpriv ends QEMU when this process ends."""
     return [
         *("setpriv", "--pdeathsig", "KILL", launch.qemu),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
@@ -61,7 +62,7 @@ def arguments(machine: Machine, launch: Launch) -> list[str]:
         *("-kernel", str(launch.kernel), "-append", kernel_command_line(machine, launch)),
         *(("-initrd", str(launch.initrd)) if launch.initrd is not None else ()),
         *("-chardev", f"file,id=console,path={launch.console_log}", "-serial", "chardev:console"),
-        # The first virtio device: the guest names the ports by its number, 0.
+        # The first virtio device: the guest addresses the ports by its number, 0.
         *_ports(launch),
         *_host_tree("hosttree", Path("/"), readonly=True),
         *(word for i, share in enumerate(machine.shares) for word in _share(i, share)),
@@ -71,8 +72,8 @@ def arguments(machine: Machine, launch: Launch) -> list[str]:
 
 
 def kernel_command_line(machine: Machine, launch: Launch) -> str:
-    """What the guest's kernel is told; a word of `append` comes after ours, and wins."""
-    # An instruction takes a nanosecond by definition, so nothing need be calibrated.
+    """Return the kernel's command line; words of `append` come last and so take precedence."""
+    # With icount, an instruction takes a nanosecond by definition: no calibration is needed.
     clock = [f"tsc_early_khz={1_000_000 >> ICOUNT_SHIFT}"] if machine.icount else []
     own = [*_KERNEL_WORDS, f"init={launch.init}", f"CACHEPILOT_RUN={launch.orders}", *clock]
     return " ".join([*own, machine.append]).strip()

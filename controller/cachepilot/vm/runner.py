@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boots a machine, runs one command in it, and collects what it wrote."""
+"""Boots a machine, runs one command in it, and collects its output."""
 
 import os
 import selectors
@@ -17,21 +17,21 @@ from cachepilot.vm.folder import temporary_folder
 from cachepilot.vm.machine import ICOUNT_SHIFT, MIB, Machine, Result
 
 MAX_CAPTURE_BYTES = 64 * MIB
-"""Of each stream; what goes beyond it is counted, and given to the sink all the same."""
+"""Bytes kept of each stream; what exceeds them is counted, and passed to the sink all the same."""
 
 Sink = Callable[[bytes], None]
 
 
 @dataclass
 class Stream:
-    """One output stream of the command: what came, kept up to a bound."""
+    """One output stream of the command, kept up to MAX_CAPTURE_BYTES."""
 
     sink: Sink | None = None
     kept: bytearray = field(default_factory=bytearray)
     received_bytes: int = 0
 
     def take(self, data: bytes) -> None:
-        """Passes data on, and keeps what still fits."""
+        """Pass data to the sink, and keep what still fits."""
         self.kept += data[: max(0, MAX_CAPTURE_BYTES - len(self.kept))]
         self.received_bytes += len(data)
         if self.sink is not None:
@@ -39,12 +39,12 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What was kept, as text."""
+        """The kept bytes as text."""
         return self.kept.decode("utf-8", "replace")
 
     @property
     def lost_bytes(self) -> int:
-        """What was not kept."""
+        """The number of bytes that were not kept."""
         return self.received_bytes - len(self.kept)
 
 
@@ -60,7 +60,7 @@ class Exit:
 
 @dataclass
 class Control:
-    """The lines of the control port, and when they came (monotonic seconds)."""
+    """The lines of the control port, and when they arrived (monotonic seconds)."""
 
     pending: bytes = b""
     started_at: float | None = None
@@ -69,7 +69,7 @@ class Control:
     failure: str | None = None
 
     def take(self, data: bytes) -> None:
-        """Reads the lines in data."""
+        """Parse the lines in `data`."""
         *lines, self.pending = (self.pending + data).split(b"\n")
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").partition(" ")
@@ -89,10 +89,10 @@ def run(
     on_output: Sink | None = None,
     on_errors: Sink | None = None,
 ) -> Result:
-    """Runs a command in a new machine and returns how it ended.
+    """Run a command in a new machine and return its result.
 
-    The sinks get its stdout and stderr while it runs. Raises VmTimeout when boot and command take
-    longer than the machine's time-out, and VmError when the machine cannot start or dies.
+    The sinks get its stdout and stderr while it runs. Raises VmTimeout if boot and command take
+    longer than the machine's time-out, and VmError if the machine cannot start or dies.
     """
     if not command:
         raise InputError("COMMAND: give the command to run")
@@ -124,7 +124,10 @@ def run(
 def started(
     machine: Machine, command: Sequence[str], terminal: orders.Terminal | None
 ) -> Iterator[tuple[qemu.Launch, "subprocess.Popen[bytes]", tuple[int, int, int]]]:
-    """QEMU with the machine, and the ends to read its ports from; all gone at the end."""
+    """Start QEMU with the machine; yield it with the file descriptors to read its ports from.
+
+    The process, its files and the descriptors are gone at the end of the block.
+    """
     host.check_memory(machine.memory_bytes)
     emulator_path = host.qemu()
     kernel = host.kernel_image(machine.kernel)
@@ -186,7 +189,7 @@ def _complete(streams: tuple[Control, Stream, Stream]) -> bool:
 def _collect(
     streams: tuple[Control, Stream, Stream], readers: tuple[int, int, int], deadline: float
 ) -> None:
-    """Reads the ports until the command's last byte came, QEMU ended or time is up."""
+    """Read the ports until the command's last byte arrived, QEMU ended or the time is up."""
     with selectors.DefaultSelector() as selector:
         for stream, reader in zip(streams, readers, strict=True):
             selector.register(reader, selectors.EVENT_READ, stream)
@@ -209,7 +212,7 @@ def _broken(
     control: Control,
     timed_out: bool,
 ) -> VmError:
-    """Why there is no result, said from what the guest, its console and QEMU wrote."""
+    """Return why there is no result, from the output of the guest, its console and QEMU."""
     console = ""
     if launch.console_log.exists():
         console = launch.console_log.read_text("utf-8", "replace").replace("\r\n", "\n")

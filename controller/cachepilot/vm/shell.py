@@ -22,7 +22,7 @@ _PROMPT = r"[vm] \w \$ "
 
 
 def shell(machine: Machine) -> int:
-    """Gives the terminal to a shell in a new machine; returns the shell's exit status."""
+    """Connect the terminal to a shell in a new machine; return the shell's exit status."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise InputError("vm shell: needs a terminal; use vm run for a command without one")
     size = shutil.get_terminal_size()
@@ -51,6 +51,6 @@ def _raw_terminal() -> Iterator[None]:
         tty.setraw(descriptor)
         yield
     finally:
-        # QEMU, which was killed, had made the terminal that it shares with us non-blocking.
+        # QEMU made the shared terminal non-blocking, and was killed before it could restore that.
         os.set_blocking(descriptor, True)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -4,8 +4,8 @@
 use cachepilot_agent::cachestat::{CgroupReport, Counted, Point, Report};
 use serde_json::{Map, Value, json};
 
-/// The report in one object, with the whole curves if they are wanted. `missing` is what the sampler
-/// does not see here.
+/// The report as one object, with the whole curves if requested. `missing` is what the sampler
+/// cannot see here.
 pub fn object(report: &Report, missing: &[String], with_curves: bool) -> Value {
     let cgroups = report.cgroups.iter().map(|one| cgroup(one, report, with_curves));
     json!({

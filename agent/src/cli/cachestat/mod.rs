@@ -13,13 +13,13 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often events are taken from the kernel.
+/// Interval at which events are taken from the kernel.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Reports until there were as many as asked for, or a signal comes.
+/// Reports until the requested number of reports was made, or a signal arrives.
 pub fn run(options: &CachestatOptions, out: &mut impl Write) -> Result<(), Failure> {
     let mut stat = CacheStat::open(options.watch())?;
-    // A live table has it in each report.
+    // A live table shows this in each report.
     if options.json || !screen::is_live() {
         stat.missing().iter().for_each(|part| eprintln!("not seen: {part}"));
     }
@@ -37,7 +37,7 @@ pub fn run(options: &CachestatOptions, out: &mut impl Write) -> Result<(), Failu
         }
         due += interval;
         if due <= now {
-            // Intervals that a stopped process missed are one long interval.
+            // If the process was stopped, the missed intervals become one long interval.
             due = now + interval;
         }
         show(stat.look()?, stat.missing(), options, out)?;
@@ -67,7 +67,7 @@ fn show(
     Ok(out.flush()?)
 }
 
-/// What is not known comes last; what is equal is by path, as before.
+/// Sorts cgroups by a column. Unknown values come last; equal ones stay sorted by path.
 fn sort(cgroups: &mut [CgroupReport], by: Column) {
     let key = |one: &CgroupReport| -> f64 {
         let counted = one.counted.as_ref();

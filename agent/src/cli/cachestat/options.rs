@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked of `cachestat`.
+//! The options of `cachestat`.
 
 use cachepilot_agent::cachestat::Options;
 use clap::{Args, ValueEnum};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a report is shown: on a terminal in the place of the one before, else below it.
+//! Shows a report: on a terminal in place of the previous one, otherwise below it.
 
 use std::io::{self, IsTerminal, Write};
 
-/// Cursor to the upper left corner; what follows on a line, and below it, is erased.
+/// Moves the cursor to the upper left corner. The other two erase the rest of a line, and
+/// everything below it.
 const HOME: &str = "\x1b[H";
 const ERASE_LINE: &str = "\x1b[K";
 const ERASE_BELOW: &str = "\x1b[J";
-/// Of a terminal that does not tell its size.
+/// Size that is assumed for a terminal that does not report its own.
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
 
@@ -24,7 +25,7 @@ pub fn show(text: &str, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// As much of the text as a screen holds, one row kept free for the cursor.
+/// The part of the text that fits on a screen, with one row left for the cursor.
 fn frame(text: &str, rows: usize, columns: usize) -> String {
     let mut frame = HOME.to_owned();
     for line in text.lines().take(rows.saturating_sub(1).max(1)) {
@@ -35,7 +36,7 @@ fn frame(text: &str, rows: usize, columns: usize) -> String {
     frame + ERASE_BELOW
 }
 
-/// Rows and columns of the terminal that stdout is.
+/// Rows and columns of the terminal at stdout; `None` if stdout is not a terminal.
 fn size() -> Option<(usize, usize)> {
     if !is_live() {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report as text: a line for each cgroup, and below it the whole curves if they are wanted.
+//! A report as text: one line per cgroup, and below them the whole curves if requested.
 
 use crate::cli::tables::align;
 use cachepilot_agent::cachestat::{CgroupReport, Point, Report};
@@ -23,10 +23,10 @@ const TITLES: [&str; 14] = [
 const NOTE: &str = "note";
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const UNKNOWN: &str = "-";
-/// What is predicted by a curve of low confidence ends with this.
+/// Suffix of a prediction whose curve has low confidence.
 const DOUBT: &str = "?";
 
-/// The text; `count` is the number of cgroups, shown or not.
+/// The text of a report; `count` is the number of cgroups, shown or not.
 pub fn text(report: &Report, count: usize, with_curves: bool) -> String {
     let mut head = format!(
         "{:.0} s watched, {:.1} s interval, {} of {count} cgroups, wss of {:.0} s, cold at +{} points",
@@ -49,7 +49,7 @@ pub fn text(report: &Report, count: usize, with_curves: bool) -> String {
     text
 }
 
-/// Numbers flush right, but notes flush left.
+/// Aligns numbers flush right, but the notes in the last column flush left.
 fn align_but_last(rows: &[Vec<String>]) -> String {
     let (cells, notes): (Vec<Vec<String>>, Vec<&String>) =
         rows.iter().filter_map(|row| row.split_last()).map(|(n, c)| (c.to_vec(), n)).unzip();
@@ -115,7 +115,7 @@ fn ratio(point: &Point, doubt: &str) -> String {
     format!("{}±{}{doubt}", percent(point.miss_ratio), percent(point.error))
 }
 
-/// Miss ratios from 0 to 1, lowest to highest; a blank where nothing is known.
+/// Miss ratios from 0 to 1 as bars, lowest to highest; a blank if unknown.
 fn sparkline(ratios: &[Option<f64>]) -> String {
     let bar = |ratio: &Option<f64>| match ratio {
         Some(ratio) => BARS[((ratio * BARS.len() as f64) as usize).min(BARS.len() - 1)],
@@ -124,12 +124,12 @@ fn sparkline(ratios: &[Option<f64>]) -> String {
     ratios.iter().map(bar).collect()
 }
 
-/// A size in the largest unit that leaves a number before the point.
+/// A size in the largest unit in which it is at least 1.
 fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.95 and more would be shown as 1024.0.
+    // Sizes from 1023.95 on would be shown as 1024.0.
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         size /= 1024.0;
         unit += 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pages that a tenant's cache does not decide about: those that somebody else keeps in memory, and
-//! those that do not exist any more.
+//! Pages that a tenant's cache does not decide about: those that another cgroup keeps in memory,
+//! and those that no longer exist.
 
 use super::TenantCurves;
 use crate::error::Result;
 
 impl TenantCurves {
-    /// Takes sampled accesses, of those that [`Self::feed_sampled`] was told of in number, to pages
-    /// that are charged to somebody else: they hit whatever the policy and the size, as long as
-    /// that one keeps them.
+    /// Takes sampled accesses to pages that are charged to another cgroup. They are part of the
+    /// accesses counted by [`Self::feed_sampled`]. They hit under any policy and size while the
+    /// other cgroup keeps the pages.
     pub fn serve(&mut self, keys: &[u64]) {
         self.events += keys.len() as u64;
         self.judged_events += keys.len() as u64;
@@ -19,11 +19,11 @@ impl TenantCurves {
         }
     }
 
-    /// Pages that do not exist any more, after the accesses fed so far: their file was truncated or
-    /// removed, or they were dropped on request. No cache holds them.
+    /// Removes pages that no longer exist after the accesses fed so far: their file was truncated
+    /// or removed, or they were dropped on request. No cache contains them.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn forget(&mut self, keys: &[u64]) -> Result<()> {
         self.bank.forget(keys)?;
         self.counterfactuals.forget(keys);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tasks that the objective of a tenant names: other candidates, and their tunables.
+//! Tasks that the objective of a tenant names. They change the candidate policies and their
+//! tunables.
 
 use super::TenantCurves;
 use crate::curves::CurvesConfig;
 use crate::error::Result;
 
-/// What never falls while a tenant is there: of what is told of it.
+/// Counters in the report of a tenant that never fall while the tenant exists.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Generations {
     pub(super) curves: u64,
@@ -13,17 +14,17 @@ pub struct Generations {
     pub(super) phase: u64,
 }
 
-/// Names on the wire of the simulated policies.
+/// Names of the simulated policies, as on the wire.
 pub(super) fn names_of(config: &CurvesConfig) -> Vec<String> {
     config.simulated().iter().map(|one| config.name_of(&one.name)).collect()
 }
 
 impl TenantCurves {
-    /// The objective of the tenant names tasks, and these are their ids now; `None`: it names none.
-    /// Where that makes other policies candidates, everything but the rates starts again.
+    /// Sets the ids of the tasks that the tenant's objective names; `None` if it names none. If
+    /// this changes the candidate policies, everything except the rates starts again.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn set_tasks(&mut self, tasks: Option<&[u32]>) -> Result<()> {
         if self.config.tasks.as_deref() == tasks {
             return Ok(());
@@ -58,8 +59,8 @@ mod tests {
 
     const SIZE: u64 = 100 * 4096;
 
-    /// A loop over 80 pages by task 1, which fit, and ever new ones by task 7, with which they do
-    /// not.
+    /// A loop over 80 pages by task 1, which fit into the cache, and ever new pages by task 7, with
+    /// which they do not.
     fn feed(tenant: &mut TenantCurves, part: u64, first: u64) {
         let key = |i: u64| {
             if i.is_multiple_of(2) { 1_000_000 + part * 5000 + i } else { first + i / 2 % 80 }
@@ -70,7 +71,7 @@ mod tests {
         tenant.feed_sampled(requests, 5000).unwrap();
     }
 
-    /// Misses of `admission` since totals began.
+    /// Misses of `admission` since the totals began.
     fn misses(tenant: &mut TenantCurves) -> f64 {
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         let groups = told.accesses_total.len();
@@ -96,7 +97,7 @@ mod tests {
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         assert!(told.generation > before);
 
-        // The other task is named instead. What it had cached would serve it still.
+        // The other task is named instead. The pages cached for it would still serve it.
         tenant.set_tasks(Some(&[1])).unwrap();
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         let generation = told.generation;

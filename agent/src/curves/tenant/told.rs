@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a tenant: curves, counterfactuals, and whether they may be acted on.
+//! The report of a tenant: its curves, its counterfactuals, and whether they may be acted on.
 
 use super::TenantCurves;
 use crate::curves::PAGE_BYTES;
@@ -10,18 +10,19 @@ use crate::error::Result;
 use crate::wire;
 
 impl TenantCurves {
-    /// The curves as they are now; `None` before anything was sampled. Cheap when there is little
-    /// new; `generation` changes when the curves did.
+    /// The present curves; `None` before anything was sampled. The call is cheap if little is new.
+    /// `generation` rises when the curves change.
     pub fn curves(&mut self) -> Option<wire::Curves> {
         self.published.refresh(&mut self.bank);
         self.published.curves().cloned()
     }
 
-    /// What every candidate would have missed so far in a page cache of `size_bytes` under the policy
-    /// `in_force`, as on the wire. How many events the tenant may have follows the size.
+    /// The counterfactuals: what every candidate would have missed so far in a page cache of
+    /// `size_bytes` under the policy `in_force` (its name on the wire). The size also sets how many
+    /// events the tenant may have.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub fn counterfactuals(
         &mut self,
         in_force: &str,
@@ -35,20 +36,20 @@ impl TenantCurves {
         told
     }
 
-    /// How often reuse distances changed so far: rises when a new phase begins.
+    /// Number of changes of reuse distances so far; rises when a new regime begins.
     #[must_use]
     pub fn phase(&self) -> u64 {
         self.phase
     }
 
-    /// Generation of the last curves, 0 when there are none.
+    /// Generation of the last curves, 0 if there are none.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.published.generation()
     }
 
-    /// Compares the curves with what was measured since the last call: whether they may be acted
-    /// on, and why not.
+    /// Compares the curves with the measurements since the last call. Returns whether they may be
+    /// acted on, and the reason why not.
     pub fn judge(&mut self, measured: &Measured<'_>) -> (bool, &str) {
         self.published.refresh(&mut self.bank);
         let curves = self.published.curves();
@@ -77,8 +78,8 @@ mod tests {
     use cachepilot_models::policy::Requests;
     use std::time::Duration;
 
-    /// A tenant after 30 s of 40,000 accesses per second, evenly to `distinct` pages, with a page
-    /// cache of `pages`; and the rate at which its counterfactuals are told.
+    /// A tenant after 30 s of 40,000 accesses per second, uniform over `distinct` pages, with a
+    /// page cache of `pages`; and the sampling rate of its counterfactuals.
     fn run(pages: u64, distinct: u64) -> (TenantCurves, f64) {
         let config = CurvesConfig { policies: vec!["lfu".into()], ..CurvesConfig::default() };
         let mut tenant = TenantCurves::new(&config).unwrap();
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn pages_of_the_sample_and_memory_are_bounded_as_before() {
-        // A 64th of them fits into the sample.
+        // The sample has room for a 64th of them.
         let (tenant, rate) = run(700, 1 << 18);
         assert!(rate <= 1.0 / 32.0 && tenant.budget.rate() <= 1.0 / 32.0, "{rate}");
     }

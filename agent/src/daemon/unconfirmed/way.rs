@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tenants are when their changes are undone.
+//! How a rollback relates to the tenant's present state.
 
 use super::{Back, Change};
 use crate::wire;
 
-/// Where a limit goes when its change is undone.
+/// The direction of a limit when its change is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Still,
@@ -12,7 +12,7 @@ pub enum Way {
     Down,
 }
 
-/// Where that of this change goes; what is no limit goes nowhere.
+/// The direction of this change's limit; `Still` for a change of another setting.
 pub fn way(change: &Change, tenant: &wire::Tenant) -> Way {
     let Back::Limit(bytes) = change.back else { return Way::Still };
     if is_below(bytes, tenant.limit_bytes) {
@@ -24,13 +24,13 @@ pub fn way(change: &Change, tenant: &wire::Tenant) -> Way {
     }
 }
 
-/// Whether a limit is below another; 0 is none.
+/// Whether a limit is below another one; 0 means no limit.
 pub fn is_below(bytes: u64, other: u64) -> bool {
     bytes != 0 && (other == 0 || bytes < other)
 }
 
-/// Whether someone else put another policy in the place of the one on trial, or sets the limit: that
-/// is left alone.
+/// Whether another program replaced the policy on trial, or sets the limit. Such a setting is left
+/// alone.
 pub fn is_replaced(change: &Change, tenant: &wire::Tenant) -> bool {
     match &change.back {
         Back::Policy { on_trial, revert_to } => {

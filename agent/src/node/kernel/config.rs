@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[kernel]` of the agent's configuration.
+//! The section `[kernel]` of the agent's configuration.
 
 use crate::error::{Error, Result};
 use crate::managers;
@@ -16,69 +16,71 @@ const MAX_PATTERNS: usize = 1024;
 /// Which of the two real nodes is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KernelKind {
-    /// With policies where the kernel has cache_ext, else without.
+    /// With policies if the kernel has cache_ext, otherwise without.
     #[default]
     Auto,
-    /// With policies, or not at all.
+    /// With policies; without cache_ext, opening the node fails.
     CacheExt,
-    /// Without policies, whatever the kernel has.
+    /// Without policies, even if the kernel has cache_ext.
     Stock,
 }
 
-/// The device that tenants read from. What is 0 is learnt.
+/// The device that tenants read from. Values of 0 are learnt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceConfig {
-    /// Its name in /proc/diskstats; empty for the busiest one.
+    /// Its name in /proc/diskstats; empty means the disk with most reads.
     pub disk: String,
     /// Reads per second that it can serve.
     pub capacity_iops: f64,
-    /// What a read takes when nothing waits.
+    /// Duration of a read when no other request waits, microseconds.
     pub idle_read_us: f64,
 }
 
-/// Which cgroups are tenants, and how they are steered.
+/// Which cgroups are tenants, and how they are controlled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KernelConfig {
-    /// Where the cgroup hierarchy is mounted; empty for where this machine has it.
+    /// Mount point of the cgroup hierarchy; empty means where this machine has it.
     pub mount: PathBuf,
     /// Cgroup below which tenants are; begins with a slash.
     pub root: String,
     /// Tenants: paths below `root`, with `*`, `?` and `[...]` that do not match a slash.
     #[serde(rename = "match")]
     pub matches: Vec<String>,
-    /// Those of them that are left alone.
+    /// Matching cgroups that are not tenants.
     pub exclude: Vec<String>,
-    /// Cgroups that are tenants though they are inside of one.
+    /// Cgroups that are tenants even inside another tenant.
     pub named: Vec<String>,
     /// The device.
     pub device: DeviceConfig,
-    /// Memory for all tenants; 0 for the limit of `root`, or the machine's memory but a reserve.
+    /// Memory for all tenants, bytes; 0 means the limit of `root`, or the machine's memory minus a
+    /// reserve.
     pub budget_bytes: u64,
-    /// What the machine keeps when `budget_bytes` is 0 and `root` has no limit.
+    /// Bytes that the machine keeps if `budget_bytes` is 0 and `root` has no limit.
     pub reserve_bytes: u64,
-    /// A tenant keeps so much more than what cannot be reclaimed.
+    /// Bytes that the floor of a tenant adds to the memory that cannot be reclaimed.
     pub margin_bytes: u64,
-    /// A limit is lowered by so much at a time.
+    /// Bytes by which a limit is lowered at a time.
     pub step_bytes: u64,
-    /// Between two ticks the node waits for writes to cgroups no longer than this in all. What the
-    /// kernel has not finished by then is reported as started.
+    /// The longest time in all that the node waits for writes to cgroups between two ticks. A write
+    /// that the kernel has not finished by then is reported as started.
     pub write_timeout_ms: u64,
-    /// Whether limits of systemd's units are set through systemd, as their property `MemoryHigh`.
+    /// Whether limits of systemd units are set through systemd, as their property `MemoryHigh`.
     pub systemd: bool,
-    /// Socket of the container runtime, which names the pods; empty for the usual ones.
+    /// Socket of the container runtime, which names the pods; empty means the usual paths.
     pub cri_socket: PathBuf,
-    /// Tenants whose accesses are sampled.
+    /// Maximum number of tenants whose accesses are sampled.
     pub max_tenants: u32,
-    /// Room for events between two ticks, a power of two: 56 bytes each.
+    /// Size of the ring buffer for events between two ticks, a power of two; an event takes 56
+    /// bytes.
     pub ring_bytes: u32,
-    /// Folder of compiled policies; empty for the usual one.
+    /// Folder of compiled policies; empty means the usual one.
     pub policies: PathBuf,
     /// Which node; not a key of the section.
     #[serde(skip)]
     pub kind: KernelKind,
-    /// The cgroup of this agent, which is no tenant, nor are those that it is in; not a key of the
+    /// The cgroup of this agent. It and the cgroups above it are not tenants. Not a key of the
     /// section.
     #[serde(skip)]
     pub own: Option<String>,
@@ -110,10 +112,10 @@ impl Default for KernelConfig {
 }
 
 impl KernelConfig {
-    /// The section of the file `path`, whose absence means all defaults.
+    /// Reads the section of the file `path`. A missing section means all defaults.
     ///
     /// # Errors
-    /// [`Error::Config`] with the key, its value and what is allowed.
+    /// Returns [`Error::Config`] with the key, its value and what is allowed.
     pub fn parse(path: &Path, section: Option<&toml::Table>) -> Result<Self> {
         let fail = |message| Error::Config { path: path.into(), message };
         let table = section.cloned().unwrap_or_default();
@@ -125,7 +127,7 @@ impl KernelConfig {
         Ok(config)
     }
 
-    /// How others are reached who manage memory, too.
+    /// How to reach the other programs that manage memory.
     #[must_use]
     pub fn others(&self) -> managers::Settings {
         let sockets = match self.cri_socket.as_os_str().is_empty() {
@@ -135,7 +137,7 @@ impl KernelConfig {
         managers::Settings { proc: "/proc".into(), systemd: self.systemd, sockets }
     }
 
-    /// What is wrong with it.
+    /// Returns the first mistake in the section as an error.
     fn check(&self) -> std::result::Result<(), String> {
         if !self.root.starts_with('/') || self.root.contains("/..") {
             return Err(format!("root = {:?}: begins with '/', has no '..'", self.root));

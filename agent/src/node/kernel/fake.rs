@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A folder that looks like a hierarchy of cgroups, for tests.
+//! A folder that looks like a cgroup hierarchy, for tests.
 
 use crate::cgroup::fs::CgroupFs;
 use std::fs;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 pub const MIB: u64 = 1 << 20;
 
-/// Replaces a file at once, as a cgroup's files are: a reader beside it never finds half a text.
+/// Replaces a file atomically, like the kernel's cgroup files: a concurrent reader never finds half
+/// a text.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let dir = path.parent().unwrap();
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
@@ -17,13 +18,13 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A hierarchy in a folder; its files do nothing by themselves.
+/// A hierarchy in a folder. Its files do not react to writes.
 pub struct Fake {
     pub dir: tempfile::TempDir,
 }
 
 impl Fake {
-    /// With these cgroups, each with 64 MiB of file pages in use and no limit.
+    /// Creates these cgroups, each with 64 MiB of file pages in use and no limit.
     pub fn new(cgroups: &[&str]) -> Self {
         let fake = Self { dir: tempfile::tempdir().unwrap() };
         for cgroup in cgroups {
@@ -69,7 +70,7 @@ impl Fake {
         fs::read_to_string(self.path(cgroup, name)).unwrap().trim().to_owned()
     }
 
-    /// What writing to the file says: a directory in its place refuses root, too.
+    /// Makes writes to the file fail: a directory in its place refuses even root.
     pub fn refuse(&self, cgroup: &str, name: &str) {
         fs::remove_file(self.path(cgroup, name)).unwrap();
         fs::create_dir(self.path(cgroup, name)).unwrap();

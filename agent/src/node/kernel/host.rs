@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the machine says of itself, and the device that tenants read from.
+//! Facts about the machine, and the device that tenants read from.
 
 use super::config::{DeviceConfig, KernelConfig};
 use crate::cgroup::fs::CgroupFs;
@@ -8,12 +8,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads in an interval from which something is learnt.
+/// The least number of reads in an interval from which the device's properties are learnt.
 const MIN_READS: u64 = 16;
-/// Requests under way at a time, from which on the device is taken for busy.
+/// The mean number of requests in flight from which the device counts as busy.
 const BUSY_REQUESTS: f64 = 2.0;
 
-/// `/proc` and `/sys`, or folders that stand for them.
+/// `/proc` and `/sys`, or folders in their place.
 #[derive(Debug, Clone)]
 pub struct Host {
     proc: PathBuf,
@@ -27,21 +27,21 @@ impl Default for Host {
 }
 
 impl Host {
-    /// A machine that shows itself in these folders.
+    /// A machine whose `/proc` and `/sys` are these folders.
     #[must_use]
     pub fn new(proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), sys: sys.into() }
     }
 
-    /// A file below `/proc` in one line.
+    /// Reads a file below `/proc` that has one line.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn line(&self, name: &str) -> io::Result<String> {
         Ok(fs::read_to_string(self.proc.join(name))?.trim().to_owned())
     }
 
-    /// Bytes of a line of `/proc/meminfo`; 0 when it is missing.
+    /// The value of a line of `/proc/meminfo`, in bytes; 0 if the line is missing.
     #[must_use]
     pub fn memory_bytes(&self, key: &str) -> u64 {
         let text = fs::read_to_string(self.proc.join("meminfo")).unwrap_or_default();
@@ -50,14 +50,14 @@ impl Host {
         kib.unwrap_or(0) * 1024
     }
 
-    /// CPUs that are online; 0 where that cannot be read.
+    /// CPUs that are online; 0 if that cannot be read.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let file = self.sys.join("devices/system/cpu/online");
         fs::read_to_string(file).ok().and_then(|text| count(text.trim())).unwrap_or(0)
     }
 
-    /// Totals of a disk, or of the whole disk with most reads when `name` is empty.
+    /// Totals of a disk, or of the whole disk with most reads if `name` is empty.
     fn disk(&self, name: &str) -> Option<DiskTotals> {
         let text = fs::read_to_string(self.proc.join("diskstats")).ok()?;
         let disks = text.lines().filter_map(DiskTotals::parse);
@@ -68,7 +68,7 @@ impl Host {
     }
 }
 
-/// How many numbers a list of ranges has, such as `0-3,5`.
+/// The number of integers in a list of ranges, such as `0-3,5`.
 fn count(list: &str) -> Option<u32> {
     let length = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -77,7 +77,8 @@ fn count(list: &str) -> Option<u32> {
     list.split(',').try_fold(0_u32, |sum, range| sum.checked_add(length(range)?))
 }
 
-/// Memory that all tenants share: as configured, the limit of their root, or the machine's.
+/// Memory that all tenants share, bytes: the configured value, the limit of their root, or the
+/// machine's memory minus the reserve.
 pub(super) fn budget_bytes(config: &KernelConfig, fs: &CgroupFs, host: &Host) -> u64 {
     if config.budget_bytes > 0 {
         return config.budget_bytes;
@@ -87,7 +88,8 @@ pub(super) fn budget_bytes(config: &KernelConfig, fs: &CgroupFs, host: &Host) ->
     limit.unwrap_or_else(|| total.saturating_sub(config.reserve_bytes))
 }
 
-/// Partitions have no folder of their own; loop and RAM disks stand for other memory.
+/// Whether a device is a whole disk. Partitions have no folder of their own in `/sys/block`. Loop
+/// and RAM disks are excluded, as they are backed by other devices or by memory.
 fn is_disk(sys: &Path, name: &str) -> bool {
     let virtual_disk = ["loop", "ram", "zram"].iter().any(|prefix| name.starts_with(prefix));
     !virtual_disk && sys.join("block").join(name).exists()
@@ -98,12 +100,12 @@ struct DiskTotals {
     name: String,
     reads: u64,
     read_ms: u64,
-    /// Milliseconds summed over all requests under way.
+    /// Milliseconds summed over all requests in flight.
     waiting_ms: u64,
 }
 
 impl DiskTotals {
-    /// A line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
+    /// Parses a line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words.get(at)?.parse().ok();
@@ -112,7 +114,7 @@ impl DiskTotals {
     }
 }
 
-/// The device: totals since this value was made, and what was learnt of it.
+/// The device: totals since this value was created, and what was learnt about it.
 #[derive(Debug)]
 pub struct Device {
     config: DeviceConfig,
@@ -124,7 +126,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// The configured device, or the busiest one so far.
+    /// The configured device, or the disk with most reads so far.
     #[must_use]
     pub fn new(host: &Host, config: &DeviceConfig) -> Self {
         let first = host.disk(&config.disk).unwrap_or_default();
@@ -133,9 +135,9 @@ impl Device {
         Self { config, disk, first, last, capacity_iops: 0.0, idle_read_us: 0.0 }
     }
 
-    /// Looks at the device after `seconds`. What is not configured is learnt: the capacity is the
-    /// highest rate of reads that was seen while requests queued, a lower bound of the truth; the
-    /// idle time is the shortest mean of an interval, an upper bound.
+    /// Observes the device `seconds` after the last observation. Values that are not configured are
+    /// learnt: the capacity is the highest rate of reads seen while requests queued, a lower bound
+    /// of the truth; the idle read time is the shortest mean of an interval, an upper bound.
     pub fn observe(&mut self, host: &Host, seconds: f64) -> wire::Device {
         if let Some(now) = host.disk(&self.disk).filter(|_| !self.disk.is_empty()) {
             self.learn(&now, seconds);

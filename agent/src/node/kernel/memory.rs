@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent takes of memory, by its configuration: what service managers have to allow it.
+//! The memory that the agent itself needs by its configuration, which service managers have to
+//! allow.
 
 use crate::bpf::sampler_layout::{COUNTS_BYTES, COUNTS_PART};
 use crate::curves::CurvesSettings;
 use crate::node::kernel::config::KernelConfig;
 
-/// The program, its threads, a look at every tenant, snapshots of at most 4 MiB that wait, and events
-/// of a second: measured with 1,000 tenants, rounded up.
+/// The program, its threads, the observation of every tenant, snapshots of at most 4 MiB that wait
+/// to be sent, and the events of a second: measured with 1,000 tenants, rounded up.
 const BASE_BYTES: u64 = 64 << 20;
-/// What the allocator takes beside the curves themselves.
+/// Factor for what the allocator takes on top of the curves themselves.
 const OVERHEAD: f64 = 1.25;
 
-/// The most that an agent takes for so many tenants on a machine with so many CPUs, bytes: memory of
-/// the kernel that is charged to it included. Where the kernel counts by itself, `counts` are not.
+/// The most memory in bytes that an agent takes for this many tenants and CPUs, with the kernel
+/// memory that is charged to it. If the kernel counts by itself, the maps of `counts_bytes` are
+/// not used.
 #[must_use]
 pub fn most_bytes(curves: &CurvesSettings, kernel: &KernelConfig, tenants: u32, cpus: u64) -> u64 {
     let curves = ((curves.node_memory_mib << 20) as f64 * OVERHEAD) as u64;
     BASE_BYTES + curves + u64::from(kernel.ring_bytes) + counts_bytes(tenants, cpus)
 }
 
-/// What the sampler's programs count in: for each tenant and CPU.
+/// Memory in which the sampler's programs count, per tenant and CPU.
 fn counts_bytes(tenants: u32, cpus: u64) -> u64 {
     let slots = u64::from(tenants.next_multiple_of(COUNTS_PART));
     slots * COUNTS_BYTES as u64 * cpus
@@ -33,7 +35,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs");
 
-    /// The value of the first line of a file that begins with `key`, spaces aside, in MiB.
+    /// The value, in MiB, of the first line of a file that begins with `key`, ignoring leading
+    /// spaces.
     fn mebibytes(file: &str, key: &str) -> u64 {
         let text = fs::read_to_string(format!("{CONFIGS}/{file}")).unwrap();
         let value = text.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The real nodes: a kernel with cache_ext (policies, limits, curves), or any other from 5.15 on
-//! with cgroup v2 (limits, and curves where it has BTF).
+//! The real nodes: a kernel with cache_ext (policies, limits, curves), or any other kernel from
+//! 5.15 on with cgroup v2 (limits, and curves if it has BTF).
 //!
-//! What this agent changes outlives it: limits are the kernel's, policies are pinned, and the
-//! [`adoption::ledger`] knows what was there before. Nothing is undone at the end unless
-//! [`Node::release`] is called.
+//! The agent's changes outlive it: the kernel keeps limits, policies are pinned, and the
+//! [`adoption::ledger`] records the policy and the limit that each tenant had first. Nothing is
+//! undone when the agent ends unless [`Node::release`] is called.
 
 mod adoption;
 pub mod config;
@@ -40,11 +40,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Ids of cgroups start again with each boot.
+/// Identifies the current boot. Ids of cgroups start again with each boot.
 const BOOT_ID: &str = "sys/kernel/random/boot_id";
-/// Tenants are looked for at least so often.
+/// The longest time between two searches for tenants.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-/// A limit is lowered by one step in so much time.
+/// A limit is lowered by at most one step in this time.
 const STEP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A node on a real kernel.
@@ -63,11 +63,12 @@ pub struct KernelNode {
     tenants: BTreeMap<u64, Tenant>,
     named: tasks::Named,
     adopted: Vec<String>,
-    /// Those that were changed, that are no tenants now and have yet to get back what they had; and
-    /// why they have not.
+    /// Changed cgroups that are no longer tenants and have yet to get back their first policy and
+    /// limit; with the reason why they have not.
     strangers: BTreeMap<u64, String>,
     returns: Returns,
-    /// What became of those that got back what they had unasked, until somebody asks.
+    /// Results of tenants that were restored without a request. They are reported by the next call
+    /// of `release`.
     given_back: Vec<wire::Result>,
     failed_reads: u64,
     since_scan: Duration,
@@ -77,7 +78,7 @@ pub struct KernelNode {
 }
 
 impl KernelNode {
-    /// A node made of `parts`.
+    /// Makes a node of `parts`.
     ///
     /// # Errors
     /// As [`KernelNode::open`].
@@ -130,7 +131,7 @@ impl KernelNode {
         Ok(node)
     }
 
-    /// Finds tenants that came, and forgets those that went.
+    /// Finds new tenants, and forgets those that are gone.
     fn scan(&mut self) {
         self.since_scan = Duration::ZERO;
         self.policies.iter().for_each(|policies| policies.renew());
@@ -151,7 +152,7 @@ impl KernelNode {
                     adoption::keep_yielded(&self.ledger, &mut known);
                     self.tenants.insert(tenant.id, known);
                 }
-                // It went away meanwhile, or cannot be read.
+                // The cgroup has gone in the meantime, or cannot be read.
                 Err(_) if !self.fs.dir(&tenant.cgroup).exists() => {}
                 Err(_) => self.failed_reads += 1,
             }
@@ -166,7 +167,7 @@ impl KernelNode {
         }
     }
 
-    /// Moves limits that are not where they are to be by a step.
+    /// Moves each limit that has not reached its target by one step.
     fn step_limits(&mut self) {
         let swap_free = self.host.memory_bytes("SwapFree");
         for tenant in self.tenants.values_mut().filter(|t| t.limit.is_moving()) {
@@ -196,7 +197,7 @@ impl KernelNode {
             Ok(usage)
         });
         let Ok(usage) = checked else {
-            // Not an error when it went away: the next scan will tell.
+            // A cgroup that is gone is not an error: the next scan removes it.
             self.failed_reads += u64::from(self.fs.dir(&tenant.cgroup).exists());
             return None;
         };
@@ -308,7 +309,7 @@ impl Node for KernelNode {
 
     fn apply(&mut self, action: &wire::Action) -> wire::Result {
         if !self.tenants.contains_key(&action.cgroup_id) {
-            // It may have come since.
+            // The tenant may have been created since the last scan.
             self.scan();
         }
         let known = self.tenants.get_mut(&action.cgroup_id);
@@ -316,7 +317,8 @@ impl Node for KernelNode {
             return tenant::gone(&self.fs, action);
         };
         if self.ledger.get(action.cgroup_id).is_none() {
-            // What is noted is what it has now, also when someone changed it since the last look.
+            // The ledger must record what the tenant has now, even if another program changed it
+            // since the last observation.
             tenant.reread(&self.fs, self.policies.as_deref());
         }
         let swap_free = self.host.memory_bytes("SwapFree");
@@ -341,7 +343,8 @@ impl Node for KernelNode {
         results.extend(self.restore_all());
         let tenants: Vec<u64> = self.tenants.keys().copied().collect();
         for id in tenants {
-            // What was given back is where detecting changes by others starts from.
+            // The restored values are the baseline from which changes by other programs are
+            // detected.
             if let Some(tenant) = self.tenants.get_mut(&id) {
                 tenant.reread(&self.fs, self.policies.as_deref());
                 adoption::keep_yielded(&self.ledger, tenant);

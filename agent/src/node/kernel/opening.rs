@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node of this machine is made of.
+//! The parts of which the node of this machine is made.
 
 use super::KernelNode;
 use super::config::{KernelConfig, KernelKind};
@@ -15,22 +15,22 @@ use crate::managers::Managers;
 use crate::policies::folder::PolicyDir;
 use std::path::Path;
 
-/// What a node is made of; [`KernelNode::open`] takes that of this machine.
+/// The parts of a node. [`KernelNode::open`] uses those of this machine.
 pub struct Parts {
-    /// The hierarchy of cgroups.
+    /// The cgroup hierarchy.
     pub fs: CgroupFs,
     /// The machine.
     pub host: Host,
-    /// Policies, when they can be attached here.
+    /// Policies, if they can be attached here.
     pub policies: Option<Box<dyn PolicyControl>>,
-    /// Accesses, when they can be sampled here.
+    /// The source of sampled accesses, if they can be sampled here.
     pub source: Option<Box<dyn AccessSource>>,
-    /// Who else manages memory, when they can be asked.
+    /// Other programs that manage memory, if they can be queried.
     pub managers: Option<Managers>,
 }
 
 impl Parts {
-    /// Those of this machine, but for accesses.
+    /// The parts of this machine, without a source of accesses.
     fn of_this_machine(config: &KernelConfig) -> Result<Self> {
         let mount = match config.mount.as_os_str().is_empty() {
             true => cgroup::mount::mounted()?,
@@ -56,12 +56,12 @@ impl Parts {
 }
 
 impl KernelNode {
-    /// The node that this machine is. Finds and adopts what an agent before this one left.
+    /// Opens the node of this machine. Finds and adopts the changes that an earlier agent left.
     ///
     /// # Errors
-    /// When there is no cgroup v2, when policies were asked for and cannot be, or when `state_dir`
-    /// cannot be used. That accesses cannot be sampled is no error: `curves` is not among the
-    /// capabilities then, and `cachepilot-agent doctor` says why.
+    /// Returns an error if there is no cgroup v2, if policies were requested but cannot be
+    /// attached, or if `state_dir` cannot be used. If accesses cannot be sampled, this is no error:
+    /// `curves` is then missing in the capabilities, and `cachepilot-agent doctor` says why.
     pub fn open(config: KernelConfig, curves: &CurvesSettings, state_dir: &Path) -> Result<Self> {
         let sizes = SamplerSizes { max_tenants: config.max_tenants, ring_bytes: config.ring_bytes };
         let mut parts = Parts::of_this_machine(&config)?;
@@ -73,8 +73,8 @@ impl KernelNode {
         Self::with_parts(config, curves, state_dir, parts)
     }
 
-    /// The same without curves, to give back what is held: where policies may be held and cannot be
-    /// detached, that is an error.
+    /// Opens the node without curves, in order to return tenants to their first policies and
+    /// limits. If tenants may have policies and these cannot be detached, that is an error.
     ///
     /// # Errors
     /// As [`KernelNode::open`].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan says of one tenant: checked as a whole, done, and read back.
+//! Carries out an action on one tenant: checks it as a whole, performs it, and reads the result
+//! back.
 
 use super::cache::attachable;
 use super::limit::Change;
@@ -8,7 +9,7 @@ use crate::error::Result;
 use crate::wire;
 use crate::wire::result::Outcome;
 
-/// Does what `action` says of the tenant of its name, if that is there.
+/// Carries out `action` on its tenant; `None` if there is no such tenant.
 pub(super) fn apply(tenant: Option<&mut Tenant>, action: &wire::Action) -> wire::Result {
     let Some(tenant) = tenant else {
         return wire::Result {
@@ -27,7 +28,7 @@ pub(super) fn apply(tenant: Option<&mut Tenant>, action: &wire::Action) -> wire:
     }
 }
 
-/// Returns a tenant to the kernel's default and to the limit that it had at first.
+/// Returns a tenant to the kernel's default policy and to its first limit.
 pub(super) fn release(tenant: &mut Tenant) -> wire::Result {
     let action = wire::Action {
         cgroup: tenant.cgroup.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page cache of one tenant: the real policy files over a simulated cache, that can be given
-//! another policy and another size without losing what it holds.
+//! The page cache of one tenant: the real policy files on a simulated cache. Its policy and its
+//! size can be changed without losing cached pages.
 
 use super::limit::PAGE_BYTES;
 use super::refaults::Refaults;
@@ -11,14 +11,15 @@ use cachepilot_models::policy::{
     Candidate, Instance, InstanceConfig, KERNEL_BATCH, Requests, resolve,
 };
 
-/// The model of what the kernel does where no policy is attached.
+/// The model of the kernel's behaviour without an attached policy.
 const DEFAULT_MODEL: &str = "kernel_lru";
-/// Evictions kept between two looks; a block of accesses and a step of a shrink cause fewer.
+/// Capacity of the log of evictions, which is read after each block of accesses and each step of a
+/// shrink; each of these causes fewer evictions.
 const EVICTION_LOG: usize = 4096;
-/// Pages that one request to a smaller size takes at most, see [`EVICTION_LOG`].
+/// The most pages that one step of a shrink evicts, see [`EVICTION_LOG`].
 const SHRINK_PAGES: u64 = 2048;
 
-/// What became of an access.
+/// The result of an access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) miss: bool,
@@ -31,7 +32,7 @@ pub(super) struct Fate {
 pub(super) struct PageCache {
     instance: Instance,
     tunables: Vec<u32>,
-    /// Named tasks, which a policy that treats such apart knows.
+    /// Ids of the named tasks, for policies that treat tasks apart.
     tasks: Vec<u32>,
     capacity_pages: u64,
     seed: u64,
@@ -42,7 +43,7 @@ pub(super) struct PageCache {
     lost_evictions: u64,
 }
 
-/// The policy or variant of that name on the wire; `None` for one that cannot be attached.
+/// The policy or variant with this name on the wire; `None` if it cannot be attached.
 pub(super) fn attachable(name: &str) -> Option<Candidate> {
     if name == wire::DEFAULT_POLICY {
         return resolve(DEFAULT_MODEL).ok();
@@ -81,7 +82,7 @@ impl PageCache {
     }
 
     /// Replaces the policy as the kernel does: the new one adopts every resident page, oldest
-    /// first. When it fails the old one stays.
+    /// first. If that fails, the old policy stays.
     pub(super) fn swap(&mut self, candidate: Candidate) -> Result<()> {
         let mut new = instance(&candidate, &self.tasks, self.capacity_pages, self.seed)?;
         new.adopt(&self.instance.resident_keys())?;
@@ -90,22 +91,22 @@ impl PageCache {
         Ok(())
     }
 
-    /// Pages that are resident in the order in which another policy would adopt them; of too many
-    /// the last ones, which were used most recently.
+    /// The resident pages in the order in which another policy would adopt them. If there are more
+    /// than `most_pages`, only the last ones, which were used most recently.
     pub(super) fn last_used(&self, most_pages: u64) -> Vec<u64> {
         let mut keys = self.instance.resident_keys();
         keys.drain(..keys.len() - keys.len().min(most_pages as usize));
         keys
     }
 
-    /// Takes pages into a cache that has none, oldest first; of too many the last ones. Nothing of
-    /// it is counted.
+    /// Adds pages to an empty cache, oldest first. If they do not all fit, the last ones are used.
+    /// Nothing is counted.
     pub(super) fn adopt(&mut self, keys: &[u64]) -> Result<()> {
         let fitting = keys.len().min(self.capacity_pages as usize);
         Ok(self.instance.adopt(&keys[keys.len() - fitting..])?)
     }
 
-    /// Policies that treat tasks apart know these from now on.
+    /// Sets the ids of the tasks that policies treat apart.
     pub(super) fn set_tasks(&mut self, tasks: &[u32]) -> Result<()> {
         self.tasks = tasks.to_vec();
         let manifest = &self.instance.policy().manifest;
@@ -113,7 +114,7 @@ impl PageCache {
         Ok(self.instance.set_tunables(&tunables)?)
     }
 
-    /// Changes the size; returns how many pages were evicted.
+    /// Changes the size. Returns the number of evicted pages.
     pub(super) fn resize(&mut self, capacity_pages: u64) -> Result<u64> {
         let before = self.instance.stats().evictions;
         while self.capacity_pages != capacity_pages {
@@ -135,7 +136,7 @@ impl PageCache {
         }
     }
 
-    /// Serves accesses; replaces `fates` by what became of each.
+    /// Serves accesses, and replaces `fates` by the result of each.
     pub(super) fn run(&mut self, accesses: &Accesses, fates: &mut Vec<Fate>) -> Result<()> {
         let count = accesses.len();
         self.hits.resize(count, 0);
@@ -170,7 +171,7 @@ impl PageCache {
         self.instance.stats().resident * PAGE_BYTES
     }
 
-    /// Evictions that were not written down; none, unless the log is too short.
+    /// Number of evictions that were not logged: 0, unless the log is too short.
     pub(super) fn lost_evictions(&self) -> u64 {
         self.lost_evictions
     }

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time since 1970; never falls.
+/// A source of time since 1970 that never decreases.
 pub trait Clock: Send {
-    /// The time now.
+    /// The present time.
     fn now(&self) -> Duration;
 }
 
-/// The host's clock: read once, then followed by the monotonic one, so that it never jumps.
+/// The host's clock: read once, then advanced by the monotonic clock, so that it never jumps.
 #[derive(Debug)]
 pub struct SystemClock {
     began: Instant,
@@ -29,13 +29,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// How a node in real time keeps up with the clock. Nothing is skipped: what the host could not
-/// simulate in time is simulated later, and node time stays behind until then.
+/// How well a node in real time keeps up with the clock. Nothing is skipped: what the host could
+/// not simulate in time is simulated later, and node time stays behind until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Node time behind the clock after the last tick.
+    /// How far node time was behind the clock after the last tick.
     pub behind: Duration,
-    /// The most that it ever was.
+    /// The greatest value of `behind` so far.
     pub worst: Duration,
     /// Ticks that ended before node time had caught up.
     pub late_ticks_total: u64,

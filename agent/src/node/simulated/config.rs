@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a simulated node is made of: the section `[simulated]` of the agent's configuration, or a
-//! file of its own that this section names by `file`.
+//! The configuration of a simulated node: the section `[simulated]` of the agent's configuration,
+//! or a file of its own that this section names with `file`.
 
 use super::validate;
 use crate::error::{Error, Result};
@@ -12,34 +12,35 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaceConfig {
-    /// With the wall clock, as far as the host keeps up.
+    /// With the wall clock, if the host can keep up.
     #[default]
     Real,
-    /// When the node is told to, as fast as the host can.
+    /// By calls of `tick` only, as fast as the host can.
     Virtual,
 }
 
-/// A simulated node. Every value is checked by [`SimulationConfig::check`].
+/// A simulated node. [`SimulationConfig::check`] checks every value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimulationConfig {
-    /// Where the rest is, relative to the file that says so; then nothing else may be given.
+    /// File with the rest of the configuration, relative to the file that names it. No other key
+    /// may be given then.
     pub file: Option<PathBuf>,
-    /// Memory that all tenants share.
+    /// Memory that all tenants share, bytes.
     pub budget_bytes: u64,
-    /// CPUs that are told of the node, 0 for none; operations never wait for one.
+    /// CPUs that the node reports, 0 for none. Operations never wait for a CPU.
     pub cpus: u32,
     /// How time passes.
     pub pace: PaceConfig,
-    /// Seed of every random number of the node.
+    /// Seed of all random numbers of the node.
     pub seed: u64,
-    /// How fast a limit comes down.
+    /// The rate at which a limit is lowered.
     pub reclaim_bytes_per_second: u64,
     /// The device that the tenants share.
     pub device: DeviceConfig,
-    /// A folder of tenants beside those below, relative to the file that says so. Each `*.toml` in
-    /// it is one, with the keys of `[[tenant]]` but `start_s` and `stop_s`: it starts when the file
-    /// appears and stops when the file goes away, by a look once per second of node time.
+    /// A folder of further tenants, relative to the file that names it. Each `*.toml` in it is one
+    /// tenant, with the keys of `[[tenant]]` except `start_s` and `stop_s`: it starts when the file
+    /// appears and stops when the file is removed. The folder is read once per second of node time.
     pub tenants_dir: Option<PathBuf>,
     /// The tenants.
     #[serde(rename = "tenant")]
@@ -62,15 +63,15 @@ impl Default for SimulationConfig {
     }
 }
 
-/// A storage device: so many reads at once, each of a fixed time, and at most so many a second.
+/// A storage device: a number of concurrent reads, each of a fixed duration, and a maximum rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceConfig {
-    /// What a read takes when nothing waits.
+    /// Duration of a read when no other one waits, microseconds.
     pub read_us: f64,
-    /// Reads served at once.
+    /// Number of reads that are served concurrently.
     pub parallelism: u32,
-    /// Reads begun per second at most.
+    /// The most reads that begin per second.
     pub iops: u32,
 }
 
@@ -89,24 +90,24 @@ pub struct TenantConfig {
     /// Operations in flight; the next one begins when one ends.
     #[serde(default = "one")]
     pub concurrency: u32,
-    /// Page accesses of an operation, one after another.
+    /// Page accesses per operation, one after another.
     #[serde(default = "one")]
     pub accesses_per_op: u32,
-    /// Time of an operation that is not spent waiting for reads: CPU time.
+    /// CPU time of an operation, microseconds: its time without waiting for reads.
     pub service_us: f64,
-    /// The limit at first.
+    /// The first limit, bytes.
     pub limit_bytes: u64,
-    /// Memory that cannot be reclaimed; it counts against the limit.
+    /// Memory that cannot be reclaimed, bytes; it counts against the limit.
     #[serde(default)]
     pub anon_bytes: u64,
-    /// The least limit; without it `anon_bytes` and 1 MiB.
+    /// The floor, bytes; by default `anon_bytes` plus 1 MiB.
     pub floor_bytes: Option<u64>,
-    /// Node time at which it appears.
+    /// Node time at which the tenant appears.
     #[serde(default)]
     pub start_s: f64,
-    /// Node time at which it disappears; without it never.
+    /// Node time at which it disappears; by default never.
     pub stop_s: Option<f64>,
-    /// What it does, one after another; the last phase goes on for ever.
+    /// Its phases, one after another; the last one has no end.
     #[serde(rename = "phase")]
     pub phases: Vec<PhaseConfig>,
 }
@@ -115,47 +116,47 @@ fn one() -> u32 {
     1
 }
 
-/// Floor above what cannot be reclaimed when none is given.
+/// Default distance of the floor above the memory that cannot be reclaimed.
 const FLOOR_MARGIN_BYTES: u64 = 1 << 20;
 
 impl TenantConfig {
-    /// The least limit that it may be given, bytes.
+    /// The floor: the least limit that the tenant may be given, bytes.
     #[must_use]
     pub fn floor_bytes(&self) -> u64 {
         self.floor_bytes.unwrap_or(self.anon_bytes.saturating_add(FLOOR_MARGIN_BYTES))
     }
 }
 
-/// A source of accesses and when it gives way to the next phase: after one of `seconds`,
+/// A phase: a source of accesses, and the condition for the next phase, which is one of `seconds`,
 /// `accesses` or `passes`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseConfig {
-    /// Node time that it lasts.
+    /// Duration in node time.
     pub seconds: Option<f64>,
-    /// Accesses that it lasts.
+    /// Number of accesses.
     pub accesses: Option<u64>,
-    /// Times that a trace or a loop is gone through.
+    /// Number of passes through a trace or a loop.
     pub passes: Option<u64>,
-    /// Where its accesses come from.
+    /// The source of its accesses.
     pub source: SourceConfig,
 }
 
-/// Where accesses come from.
+/// A source of accesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum SourceConfig {
-    /// A recorded trace, started again when it ends.
+    /// A recorded trace, which is started again when it ends.
     Trace {
         /// The file, in any format of `cachepilot_models::trace`; relative to the configuration.
         path: PathBuf,
-        /// Column of a CSV file that holds the page.
+        /// Column of a CSV file that contains the page.
         column: Option<String>,
         /// Added to every page key.
         #[serde(default)]
         offset: u64,
     },
-    /// Independent draws; the page of rank k is asked for in proportion to 1 / k^alpha.
+    /// Independent draws; the page of rank k has a probability in proportion to 1 / k^alpha.
     Zipf {
         /// The exponent.
         alpha: f64,
@@ -165,7 +166,7 @@ pub enum SourceConfig {
         #[serde(default)]
         offset: u64,
     },
-    /// Independent draws, every page alike.
+    /// Independent draws with equal probabilities.
     Uniform {
         /// Distinct pages.
         pages: u64,
@@ -173,7 +174,7 @@ pub enum SourceConfig {
         #[serde(default)]
         offset: u64,
     },
-    /// One page after another, again and again.
+    /// One page after another, repeated.
     Loop {
         /// Distinct pages.
         pages: u64,
@@ -181,13 +182,13 @@ pub enum SourceConfig {
         #[serde(default)]
         offset: u64,
     },
-    /// Each access from one of two sources at random.
+    /// Each access is from one of two sources, chosen at random.
     Mix {
-        /// Share of the accesses that the first makes, 0 to 1.
+        /// Share of the accesses from the first source, 0 to 1.
         share: f64,
-        /// One source.
+        /// The first source.
         first: Box<SourceConfig>,
-        /// The other.
+        /// The second source.
         second: Box<SourceConfig>,
     },
 }
@@ -196,7 +197,7 @@ impl SimulationConfig {
     /// Reads a configuration from a file of its own.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Config`] that names the file, the key and what is allowed.
+    /// Returns [`Error::Io`], or [`Error::Config`] with the file, the key and what is allowed.
     pub fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io(path))?;
         let parsed: Self = toml::from_str(&text).map_err(|e| config_error(path, &e.to_string()))?;
@@ -206,8 +207,8 @@ impl SimulationConfig {
         parsed.resolve(path)
     }
 
-    /// What a section found in `config_path` stands for: loads `file` when it names one, takes
-    /// paths of traces relative to where they are written, and checks every value.
+    /// Completes a section of the file `config_path`: loads `file` if it names one, makes paths of
+    /// traces relative to the file that contains them, and checks every value.
     ///
     /// # Errors
     /// As [`SimulationConfig::load`].
@@ -230,7 +231,7 @@ impl SimulationConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// One line that names the key and what is allowed.
+    /// One line with the key and what is allowed.
     pub fn check(&self) -> std::result::Result<(), String> {
         validate::check(self)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is counted of a tenant, in the words of the wire.
+//! The counters of a tenant, as in the protocol.
 
 use crate::latency;
 use crate::wire;
 
-/// Time with at least one operation waiting: pressure stall information, `some`.
+/// Time in which at least one operation waits: pressure stall information, `some`.
 #[derive(Debug, Default)]
 pub(super) struct StallClock {
     waiting: u32,
@@ -44,9 +44,9 @@ pub(super) struct Counters {
     operation_ns: u64,
     cpu_ns: u64,
     latency: [u64; latency::LATENCY_BUCKETS],
-    /// Waiting for a read.
+    /// Time waiting for a read.
     pub(super) io: StallClock,
-    /// Waiting for a page that memory was too small to keep.
+    /// Time waiting for a page that was evicted because memory was too small.
     pub(super) memory: StallClock,
 }
 
@@ -67,7 +67,7 @@ impl Counters {
         }
     }
 
-    /// An operation has ended, which took so long and of that so much CPU time.
+    /// Counts an operation that has ended: its duration, and the CPU time in it.
     pub(super) fn operation(&mut self, took_ns: u64, cpu_ns: u64) {
         self.operations += 1;
         self.cpu_ns += cpu_ns;

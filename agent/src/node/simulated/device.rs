@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A storage device: first come, first served, by so many servers of a fixed time each, and no
-//! more than so many begun per second.
+//! A storage device: a first-come, first-served queue with several servers, a fixed time per read,
+//! and a maximum number of reads begun per second.
 //!
-//! As every read takes the same time and reads arrive in the order of time, the end of a read is
-//! known when it arrives: it begins when the server that is free first is free, and not before the
-//! spacing of the cap has passed since the one before.
+//! As every read takes the same time and reads arrive in order, the end of a read is known when it
+//! arrives. It begins when the first server becomes free, but not before the spacing of the maximum
+//! rate has passed since the read before it.
 
 use super::config::DeviceConfig;
 use crate::wire;
@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 
 const SECOND_NS: f64 = 1e9;
 
-/// The device and what it has done.
+/// The device and its totals.
 pub(super) struct Device {
     read_ns: u64,
     spacing_ns: u64,
     parallelism: usize,
-    /// When the last reads end, in order, as many as there are servers.
+    /// Ends of the last reads, in order, at most one per server.
     ends_ns: VecDeque<u64>,
     next_start_ns: u64,
     reads: u64,
@@ -28,7 +28,7 @@ impl Device {
     pub(super) fn new(config: &DeviceConfig) -> Self {
         Self {
             read_ns: (config.read_us * 1e3).round() as u64,
-            // Upwards: never above the cap.
+            // Rounded up, so that the rate never exceeds the maximum.
             spacing_ns: (SECOND_NS / f64::from(config.iops)).ceil() as u64,
             parallelism: config.parallelism as usize,
             ends_ns: VecDeque::new(),
@@ -38,7 +38,7 @@ impl Device {
         }
     }
 
-    /// A read that arrives now; returns when it ends. `now_ns` never falls.
+    /// Submits a read that arrives now, and returns when it ends. `now_ns` must never decrease.
     pub(super) fn submit(&mut self, now_ns: u64) -> u64 {
         let free_ns = match self.ends_ns.len() < self.parallelism {
             true => 0,
@@ -108,7 +108,7 @@ mod tests {
             for pair in ends.windows(2) {
                 prop_assert!((pair[1] - pair[0]) as f64 >= spacing);
             }
-            // The read that is `parallelism` later begins when this one has ended.
+            // The read `parallelism` places later begins when this one has ended.
             for window in ends.windows(parallelism as usize + 1) {
                 prop_assert!(window[parallelism as usize] - 100_000 >= window[0]);
             }

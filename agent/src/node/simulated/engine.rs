@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Discrete events in node time: turns of operations, reads for tenants that are to come, steps of
-//! limits, tenants that come and go.
-//! Events at the same time happen in the order in which they were made.
+//! Discrete events in node time: turns of operations, reads of pages for future tenants, steps of
+//! limits, and tenants that appear and disappear. A turn is the moment at which an operation
+//! continues. Events at the same time are processed in the order in which they were created.
 
 use super::config::{SimulationConfig, TenantConfig};
 use super::device::Device;
@@ -20,13 +20,13 @@ mod folder;
 
 use folder::Folder;
 
-/// Between two steps of limits on their way down.
+/// Time between two steps of limits that are being lowered.
 const STEP_NS: u64 = 10_000_000;
 const STEPS_PER_SECOND: u64 = 1_000_000_000 / STEP_NS;
-/// Between two looks at the folder of tenants.
+/// Time between two reads of the folder of tenants.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// In the place of a tenant's number: the turn is that of [`Warming`].
+/// A number in place of a tenant's, for a turn of [`Warming`].
 const WARMING: u32 = u32::MAX;
 
 /// An operation's turn; ordered by time.
@@ -43,7 +43,7 @@ struct Slot {
     config: TenantConfig,
     /// The file of the folder that defines it.
     file: Option<String>,
-    /// Turns that are still to come of it.
+    /// Number of its turns in the queue.
     turns: usize,
     start_ns: u64,
     stop_ns: u64,
@@ -77,8 +77,8 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// At node time 0, with the tenants that are there from the start. The sources of all others
-    /// are opened once, so that what is wrong with a file is known now.
+    /// The state at node time 0, with the tenants that exist from the start. The sources of all
+    /// other tenants are opened once as well, so that mistakes in their files are found now.
     pub(super) fn new(config: &SimulationConfig, curves: CurvesConfig) -> Result<Self> {
         let slot = |(i, tenant): (usize, &TenantConfig)| Slot {
             config: tenant.clone(),
@@ -118,7 +118,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Tenants that are there, in the order of the configuration.
+    /// The present tenants, in the order of the configuration.
     pub(super) fn tenants(&mut self) -> impl Iterator<Item = &mut Tenant> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.stage {
             Stage::Here(tenant) => Some(&mut **tenant),
@@ -126,18 +126,19 @@ impl Engine {
         })
     }
 
-    /// Tenants that stopped by themselves, and files of the folder that were refused.
+    /// Number of tenants that stopped because an operation failed, plus that of refused files of
+    /// the folder.
     pub(super) fn failures(&self) -> u64 {
         self.failures + self.folder.as_ref().map_or(0, Folder::failures)
     }
 
-    /// Places for tenants, those that are free too.
+    /// Number of slots, with free ones.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.slots.len()
     }
 
-    /// Lets node time pass until `target_ns`, and everything happen that happens until then.
+    /// Advances node time to `target_ns`, and processes all events until then.
     pub(super) fn run_until(&mut self, target_ns: u64) -> Result<()> {
         while self.now_ns < target_ns {
             let change_ns = self.next_change_ns();
@@ -174,7 +175,7 @@ impl Engine {
             match next_ns {
                 Some(next_ns) => {
                     *sequence += 1;
-                    // In place: cheaper than taking it off and putting another on.
+                    // Replacing the top in place is cheaper than removing it and pushing another.
                     *top = Reverse(Turn { at_ns: next_ns, sequence: *sequence, ..turn });
                 }
                 None => {
@@ -196,7 +197,8 @@ impl Engine {
         self.slots.iter().map(change).min().unwrap_or(u64::MAX)
     }
 
-    /// First those who go: another of the same name may come at the same time.
+    /// Tenants that disappear come first, as another tenant may appear under the same name at the
+    /// same time.
     fn come_and_go(&mut self) -> Result<()> {
         for slot in &mut self.slots {
             match &slot.stage {
@@ -216,7 +218,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The tenant of a slot is there from now on.
+    /// Makes `tenant` the present tenant of slot `i`.
     fn begin(&mut self, i: usize, tenant: Tenant) {
         self.next_id += 1;
         for (operation, at_ns) in tenant.workload.first_turns(self.now_ns).enumerate() {
@@ -237,7 +239,7 @@ impl Engine {
     }
 }
 
-/// Returns the next turn of the operation, if it has one.
+/// Processes a turn. Returns the time of the operation's next turn, if it has one.
 fn take_turn(
     stage: &mut Stage,
     turn: Turn,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The curves of one tenant: the only place of the simulation that knows how they are learnt.
+//! The curves of one tenant. This is the only module of the simulation that knows how curves are
+//! learnt.
 
 use super::source::Accesses;
 use super::tasks::Tasks;
@@ -9,16 +10,16 @@ use crate::wire;
 use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
-/// Accesses that are fed at once.
+/// Number of accesses that are fed at a time.
 const BATCH: usize = 8192;
 
-/// Curves and whether they may be acted on.
+/// Curves, and whether they may be acted on.
 pub(super) struct Learning {
     curves: TenantCurves,
     pending: Vec<u64>,
     pending_tasks: Vec<u32>,
     pub(super) tasks: Tasks,
-    /// When the window began that is judged next, and what was counted before it.
+    /// Start of the window that is judged next; the following fields are the counts at that time.
     since_ns: u64,
     accesses_before: u64,
     misses_before: u64,
@@ -59,8 +60,8 @@ impl Learning {
         Ok(())
     }
 
-    /// Writes what is known at `now_ns` into `tenant`: curves, their generation, and whether they
-    /// agree with what its counters say of a page cache of `cache_bytes` since the last time.
+    /// Writes what is known at `now_ns` into `tenant`: the curves, their generation, and whether
+    /// they agree with its counters since the last call for a page cache of `cache_bytes`.
     pub(super) fn tell(
         &mut self,
         tenant: &mut wire::Tenant,
@@ -81,7 +82,7 @@ impl Learning {
         Ok(())
     }
 
-    /// These tasks are named now; `None` when none are.
+    /// Sets the ids of the named tasks; `None` if no tasks are named.
     pub(super) fn set_tasks(&mut self, tasks: Option<&[u32]>) -> Result<()> {
         self.flush()?;
         self.curves.set_tasks(tasks)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The memory limit of one tenant: it rises at once and comes down in steps.
+//! The memory limit of one tenant, which is raised at once and lowered in steps.
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// A limit on the page cache and what cannot be reclaimed together; 0 bytes stand for none.
+/// A limit on the page cache and the memory that cannot be reclaimed together; 0 bytes means no
+/// limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) now_bytes: u64,
@@ -12,11 +13,11 @@ pub(super) struct Limit {
     pub(super) initial_bytes: u64,
     pub(super) floor_bytes: u64,
     pub(super) anon_bytes: u64,
-    /// What stands for a limit where there is none.
+    /// The memory of the node, which takes the place of a limit if there is none.
     pub(super) budget_bytes: u64,
 }
 
-/// What became of a new limit.
+/// The result of setting a limit or a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
@@ -25,7 +26,7 @@ pub(super) enum Change {
 }
 
 impl Limit {
-    /// Why it may not be so, if it may not.
+    /// The reason why a limit of `bytes` is refused; `None` if it is allowed.
     pub(super) fn refuses(&self, bytes: u64) -> Option<String> {
         if bytes == 0 {
             return None;
@@ -42,8 +43,8 @@ impl Limit {
         None
     }
 
-    /// Where the limit shall go. It is there at once unless pages must be reclaimed for it:
-    /// `file_bytes` is what the page cache holds.
+    /// Sets the target of the limit. It is reached at once unless pages must be reclaimed for it;
+    /// `file_bytes` is the size of the page cache.
     pub(super) fn set(&mut self, bytes: u64, file_bytes: u64) -> Change {
         if bytes == self.target_bytes {
             return if self.is_moving() { Change::Started } else { Change::None };
@@ -53,7 +54,7 @@ impl Limit {
             self.now_bytes = bytes;
             return Change::Done;
         }
-        // The way down begins where the pages are.
+        // The lowering begins at the memory that is in use.
         self.now_bytes = self.or_budget(self.now_bytes).min(self.anon_bytes + file_bytes);
         Change::Started
     }
@@ -62,14 +63,14 @@ impl Limit {
         self.now_bytes != self.target_bytes
     }
 
-    /// Comes down by at most so much.
+    /// Lowers the limit by at most `most_bytes`.
     pub(super) fn step(&mut self, most_bytes: u64) {
         if self.is_moving() {
             self.now_bytes = self.target_bytes.max(self.now_bytes.saturating_sub(most_bytes));
         }
     }
 
-    /// Pages that the page cache may hold now.
+    /// The number of pages that the page cache may have now.
     pub(super) fn cache_pages(&self) -> u64 {
         ((self.or_budget(self.now_bytes).saturating_sub(self.anon_bytes)) / PAGE_BYTES).max(1)
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A simulated node: tenants are closed loops of operations over page caches that run the real
-//! policy files, and share one storage device. Controller and interface cannot tell it from a
-//! host.
+//! A simulated node. Its tenants are closed loops of operations over page caches that run the real
+//! policy files, and share one storage device. The controller and the user interfaces cannot
+//! distinguish it from a host.
 //!
-//! What is simulated: every access of every tenant through its policy, every read through the
-//! queue of the device. What is not: processors (operations never wait for one), readahead, writes,
-//! pages shared between tenants, two operations that wait for the same read, and reclaim that
-//! crosses tenants: one without a limit may hold as much as the budget whatever others hold, and
-//! pages that are read for tenants to come take nothing from it.
+//! It simulates every access of every tenant through its policy, and every read through the queue
+//! of the device. It does not simulate CPUs (operations never wait for one), readahead, writes,
+//! pages shared between tenants, two operations that wait for the same read, and reclaim across
+//! tenants: a tenant without a limit may use as much as the node's memory whatever others use, and
+//! pages that are read for future tenants take nothing from it.
 //!
 //! Speed, by `tests::pace::accesses_per_second` in a release build on one core of a small virtual
-//! machine: 6 to 8 million accesses per second of processor time, of which 15% miss, with four
-//! tenants of 16,384 pages and next to no curves; what curves cost comes on top.
+//! machine: 6 to 8 million accesses per second of CPU time, of which 15% miss, with four tenants of
+//! 16,384 pages and next to no curves. The cost of curves is extra.
 
 mod apply;
 mod cache;
@@ -50,16 +50,16 @@ use engine::Engine;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where virtual time begins, seconds since 1970: the first moment of 2026.
+/// The start of virtual time, since 1970: the first moment of 2026.
 const VIRTUAL_START: Duration = Duration::from_secs(1_767_225_600);
-/// Node time between two looks at the clock.
+/// Node time between two reads of the clock.
 const SLICE_NS: u64 = 2_000_000;
-/// Host time that a tick in real time takes at least before it gives up for the moment.
+/// The least host time after which a tick in real time gives up for the moment.
 const LEAST_TICK: Duration = Duration::from_millis(5);
-/// A node that is further behind the clock says so in the log.
+/// A node that is further behind the clock logs a warning.
 const NOTABLE_LAG: Duration = Duration::from_secs(1);
 
-/// A host that does not exist.
+/// A simulated host.
 pub struct SimulatedNode {
     engine: Engine,
     pace: PaceConfig,
@@ -73,15 +73,16 @@ pub struct SimulatedNode {
 }
 
 impl SimulatedNode {
-    /// A node at its first moment, with the host's clock.
+    /// A node at node time 0, with the host's clock.
     ///
     /// # Errors
-    /// [`Error::Config`] on a value out of range; what is wrong with a trace or with `curves`.
+    /// Returns [`Error::Config`] for a value out of range, or the mistake in a trace or in
+    /// `curves`.
     pub fn new(config: SimulationConfig, curves: CurvesConfig) -> Result<Self> {
         Self::with_clock(config, curves, Box::new(SystemClock::default()))
     }
 
-    /// As [`SimulatedNode::new`], with a clock of one's own; virtual time does not look at it.
+    /// As [`SimulatedNode::new`], with a given clock, which virtual time does not read.
     ///
     /// # Errors
     /// As [`SimulatedNode::new`].
@@ -108,8 +109,8 @@ impl SimulatedNode {
         self.lag
     }
 
-    /// As far as the clock has come, unless that takes longer than `elapsed`, in which so much
-    /// was to be simulated: then the node would fall behind further with every tick.
+    /// Simulates up to the present clock time, unless that takes longer than `elapsed`, the time to
+    /// be simulated: otherwise the node would fall behind further with every tick.
     fn follow_clock(&mut self, elapsed: Duration) -> Result<()> {
         let began = self.clock.now();
         let target_ns = (began.saturating_sub(self.start)).as_nanos() as u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Phases of a tenant: which source its accesses come from, and until when.
+//! The phases of a tenant: the source of its accesses, and until when.
 
 use super::config::PhaseConfig;
 use super::source::{self, AccessSource, Accesses};
@@ -30,7 +30,7 @@ impl Phase {
     }
 }
 
-/// The phases of one tenant, in order; the last never ends.
+/// The phases of one tenant, in order; the last one never ends.
 pub(super) struct Phases {
     phases: Vec<Phase>,
     current: usize,
@@ -40,14 +40,14 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// Opens all sources, so that what is wrong with a file is known at the start.
+    /// Opens all sources, so that mistakes in files are found at the start.
     pub(super) fn new(configs: &[PhaseConfig], seed: u64, now_ns: u64) -> Result<Self> {
         let open = |(i, config)| Phase::new(config, page_hash(seed ^ i as u64));
         let phases = configs.iter().enumerate().map(open).collect::<Result<_>>()?;
         Ok(Self { phases, current: 0, began_ns: now_ns, accesses: 0, passes: 0 })
     }
 
-    /// Replaces `out` by the next accesses of one phase, at most `count`, at least one.
+    /// Replaces `out` by the next accesses of one phase, at least one and at most `count`.
     pub(super) fn fill(&mut self, now_ns: u64, count: usize, out: &mut Accesses) -> Result<()> {
         out.clear();
         if self.is_over(now_ns) {

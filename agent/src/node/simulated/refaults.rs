@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pages evicted not long ago: a miss on one of them is a refault. As in `mm/workingset.c` of
-//! Linux the distance is counted in evictions, and near is what the cache holds now.
+//! Linux, the distance is counted in evictions, and it is short if it is at most the present size
+//! of the cache.
 
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::page_index::PageIndex;
 use std::collections::VecDeque;
 
-/// The last evicted pages, as many as the cache has room for.
+/// The last evicted pages, as many as fit into the cache.
 #[derive(Default)]
 pub(super) struct Refaults {
-    /// Hash of a page to the number of its eviction.
+    /// The number of the eviction of each page, by the page's hash.
     evicted: PageIndex,
-    /// Hashes in the order of eviction; the first has number `first`. What came back stays until
-    /// its turn.
+    /// Hashes in the order of eviction; the first one has the number `first`. A page that was read
+    /// again stays here until its number is dropped.
     order: VecDeque<u64>,
     first: u64,
 }
 
 impl Refaults {
-    /// A page was evicted from a cache of `capacity` pages.
+    /// Records the eviction of a page from a cache of `capacity` pages.
     pub(super) fn insert(&mut self, key: u64, capacity: u64) {
         let hash = page_hash(key);
         self.evicted.reserve(1);
@@ -31,7 +32,7 @@ impl Refaults {
     pub(super) fn trim(&mut self, capacity: u64) {
         while self.order.len() as u64 > capacity {
             let Some(hash) = self.order.pop_front() else { return };
-            // Unless the page was evicted again since.
+            // If the page was evicted again since, its newer number stays.
             match self.evicted.remove(hash) {
                 Some(number) if number != self.first => {
                     self.evicted.reserve(1);
@@ -43,7 +44,7 @@ impl Refaults {
         }
     }
 
-    /// Whether a missed page was evicted not long ago; it is no longer.
+    /// Whether a missed page was evicted not long ago. Forgets its eviction.
     pub(super) fn take(&mut self, key: u64) -> bool {
         self.evicted.remove(page_hash(key)).is_some()
     }
@@ -62,7 +63,7 @@ mod tests {
             for (key, evict) in ops {
                 let start = list.len().saturating_sub(5);
                 if evict {
-                    // A page is evicted twice only when it came back in between.
+                    // A page is evicted twice only if it was read again in between.
                     if list[start..].contains(&Some(key)) {
                         continue;
                     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the accesses of a tenant come from: recorded traces here, synthetic ones beside it.
+//! Sources of a tenant's accesses: recorded traces here, synthetic ones in `synthetic`.
 
 use super::config::SourceConfig;
 use super::synthetic::{Loop, Mix, Uniform, Zipf};
@@ -8,7 +8,7 @@ use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::{self, Chunk, OpenOptions, TraceReader};
 use std::path::PathBuf;
 
-/// Accesses in order: page keys and, in as many elements, the tasks behind them (0: not known).
+/// Accesses in order: page keys, and a task for each (0: unknown).
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     pub(super) keys: Vec<u64>,
@@ -33,15 +33,15 @@ impl Accesses {
 
 /// An endless stream of accesses, which may consist of passes.
 pub(super) trait AccessSource: Send {
-    /// Appends the next accesses, `count` of them unless a pass ends before. True when one ended:
-    /// the next call starts again.
+    /// Appends the next accesses, `count` of them unless a pass ends earlier. Returns true if a
+    /// pass ended; the next call starts again.
     fn fill(&mut self, count: usize, out: &mut Accesses) -> Result<bool>;
 }
 
-/// The source that a configuration describes, with random numbers of its own.
+/// Opens the source that a configuration describes, with random numbers of its own.
 ///
 /// # Errors
-/// What is wrong with a trace's file.
+/// Returns the mistake in a trace's file.
 pub(super) fn open(config: &SourceConfig, seed: u64) -> Result<Box<dyn AccessSource>> {
     Ok(match config {
         SourceConfig::Trace { path, column, offset } => {
@@ -60,7 +60,7 @@ pub(super) fn open(config: &SourceConfig, seed: u64) -> Result<Box<dyn AccessSou
     })
 }
 
-/// A recorded trace, started again when it ends.
+/// A recorded trace, which is started again when it ends.
 struct Trace {
     path: PathBuf,
     column: Option<String>,
@@ -73,7 +73,8 @@ struct Trace {
 impl Trace {
     fn open(path: PathBuf, column: Option<String>, offset: u64) -> Result<Self> {
         let mut reader = reader(&path, column.as_deref())?;
-        // The first chunk at once: a file that is none must not be found out in the middle.
+        // The first chunk is read at once, so that a file that is not a trace is found now and not
+        // during the simulation.
         let mut chunk = Chunk::default();
         reader.next_chunk(&mut chunk)?;
         Ok(Self { path, column, offset, reader, chunk, at: 0 })

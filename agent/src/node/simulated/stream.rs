@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The accesses of one tenant in the order in which its operations make them, and what the page
-//! cache made of each.
+//! The accesses of one tenant in the order in which its operations make them, and the result of
+//! each in the page cache.
 //!
-//! The n-th access is that of the n-th turn whichever operation takes it, so that the cache can
-//! serve a block of them at once, ahead of time. A block is as long as what was used in about a
-//! millisecond: by so much a new policy, limit or phase may come late, and by so much the pages
-//! that are resident may be ahead of the counters.
+//! The n-th access belongs to the n-th turn, whichever operation has it, so the cache can serve a
+//! block of accesses at once, ahead of time. A block is as long as the accesses of about a
+//! millisecond. A new policy, limit or phase may take effect late by that much, and the resident
+//! pages may be ahead of the counters by that much.
 
 use super::cache::{Fate, PageCache};
 use super::learning::Learning;
@@ -19,7 +19,7 @@ const SHORT_NS: u64 = 500_000;
 /// A block that lasted more is followed by one half as long.
 const LONG_NS: u64 = 2_000_000;
 
-/// Accesses and their fates, without end.
+/// Accesses and their results, without end.
 pub(super) struct Stream {
     pub(super) phases: Phases,
     pub(super) cache: PageCache,
@@ -37,7 +37,7 @@ impl Stream {
         Self { phases, cache, learning, block, fates, at: 0, length: 1, filled_ns: now_ns }
     }
 
-    /// The fate of the next access.
+    /// The result of the next access.
     #[inline]
     pub(super) fn next(&mut self, now_ns: u64) -> Result<Fate> {
         if self.at == self.fates.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accesses that follow a law instead of a recording.
+//! Accesses that follow a probability law instead of a recording.
 
 use super::source::{AccessSource, Accesses};
 use crate::error::Result;
@@ -11,7 +11,7 @@ fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// Independent draws, page `offset + k - 1` in proportion to `1 / k^alpha`.
+/// Independent draws; page `offset + k - 1` has a probability in proportion to `1 / k^alpha`.
 pub(super) struct Zipf {
     law: rand_distr::Zipf<f64>,
     offset: u64,
@@ -38,7 +38,7 @@ impl AccessSource for Zipf {
     }
 }
 
-/// Independent draws, every page alike.
+/// Independent draws with equal probabilities.
 pub(super) struct Uniform {
     pages: u64,
     offset: u64,
@@ -61,7 +61,7 @@ impl AccessSource for Uniform {
     }
 }
 
-/// One page after another; a pass ends with the last.
+/// One page after another; a pass ends with the last page.
 pub(super) struct Loop {
     pages: u64,
     offset: u64,
@@ -86,7 +86,7 @@ impl AccessSource for Loop {
     }
 }
 
-/// Each access from the first source with probability `share`, else from the second.
+/// Each access is from the first source with probability `share`, otherwise from the second.
 pub(super) struct Mix {
     share: f64,
     sources: [Box<dyn AccessSource>; 2],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Named tasks of a simulated tenant. Those of a trace have no names: they are called by their ids.
+//! Named tasks of a simulated tenant. The tasks of a trace have no names, so their ids serve as
+//! names.
 
 use super::tenant::Tenant;
 use crate::error::Result;
@@ -7,7 +8,7 @@ use crate::node::task_names::TaskNames;
 use crate::wire;
 use std::collections::BTreeSet;
 
-/// Tasks that are told apart; those that come after so many others have no name.
+/// The most tasks that are distinguished. Further ones are ignored.
 const MOST_SEEN: usize = 4096;
 
 /// Tasks of one tenant.
@@ -15,19 +16,19 @@ const MOST_SEEN: usize = 4096;
 pub(super) struct Tasks {
     seen: BTreeSet<u32>,
     names: Option<TaskNames>,
-    /// Those that have one of the names, as they were last handed on.
+    /// Ids of the tasks that have one of the names, as last passed on.
     told: Option<Vec<u32>>,
 }
 
 impl Tasks {
-    /// These tasks made accesses. Where none are named, nobody looks.
+    /// Records the tasks that made accesses. Does nothing if no tasks are named.
     pub(super) fn note(&mut self, tasks: &[u32]) {
         if self.names.is_none() {
             return;
         }
         let mut last = 0;
         for &task in tasks {
-            // Mostly many in a row are of one task.
+            // Consecutive accesses are mostly of one task.
             if task != last && self.seen.len() < MOST_SEEN {
                 self.seen.insert(task);
             }
@@ -42,14 +43,14 @@ impl Tasks {
 }
 
 impl Tenant {
-    /// What a plan says of its tasks.
+    /// Sets the names of its tasks as in a plan.
     pub(super) fn name_tasks(&mut self, named: &[wire::NamedTasks]) -> Result<()> {
         let own = named.iter().find(|one| one.cgroup_id == self.cgroup_id);
         self.workload.stream.learning.tasks.names = own.map(TaskNames::of);
         self.follow_tasks()
     }
 
-    /// Hands tasks on that are named and new.
+    /// Passes the named tasks on if they changed.
     pub(super) fn follow_tasks(&mut self) -> Result<()> {
         let stream = &mut self.workload.stream;
         let tasks = stream.learning.tasks.named();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One tenant that is there: its workload, its limit, its policy.
+//! One present tenant: its workload, its limit, its policy.
 
 use super::cache::{PageCache, attachable};
 use super::config::TenantConfig;
@@ -25,7 +25,7 @@ pub(super) struct Tenant {
     pub(super) policy: String,
     pub(super) limit: Limit,
     pub(super) workload: Workload,
-    /// Why its operations stopped: its trace broke, memory ran out.
+    /// Why its operations stopped, for example because of an error in its trace.
     pub(super) failure: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl Tenant {
         Ok(())
     }
 
-    /// A limit on its way down goes on by so much.
+    /// Lowers a limit that has not reached its target by at most `most_bytes`.
     pub(super) fn step(&mut self, most_bytes: u64) {
         if !self.limit.is_moving() {
             return;
@@ -103,7 +103,7 @@ impl Tenant {
         Ok(Change::Done)
     }
 
-    /// How it is now.
+    /// The present state.
     pub(super) fn observe(&mut self, now_ns: u64) -> wire::Tenant {
         let file_bytes = self.file_bytes();
         let mut seen = wire::Tenant {
@@ -118,7 +118,7 @@ impl Tenant {
             file_bytes,
             anon_bytes: self.limit.anon_bytes,
             counters: Some(self.workload.counters.wire(now_ns)),
-            // Accesses take no longer under one policy than under another.
+            // In the simulation, policies take no CPU time.
             policy_cpu_us_per_access: (self.policy != wire::DEFAULT_POLICY).then_some(0.0),
             ..wire::Tenant::default()
         };

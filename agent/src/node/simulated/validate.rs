@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ranges of a simulation's values. Every message names the key and what is allowed.
+//! Checks of a simulation's values. Every message names the key and what is allowed.
 
 use super::config::{PhaseConfig, SimulationConfig, SourceConfig, TenantConfig};
 use super::limit::PAGE_BYTES;
@@ -9,13 +9,13 @@ use std::ops::RangeInclusive;
 
 type Checked = Result<(), String>;
 
-/// Most memory of a node: what the largest simulated cache may hold.
+/// The most memory of a node: the capacity of the largest simulated cache.
 const MAX_BYTES: u64 = MAX_CAPACITY_PAGES * PAGE_BYTES;
 pub(super) const MAX_TENANTS: usize = 4096;
 const MAX_PHASES: usize = 1000;
 const MAX_SECONDS: f64 = 1e8;
 const MAX_PAGES: u64 = 1 << 40;
-/// Mixes within mixes.
+/// The deepest nesting of mixes.
 const MAX_DEPTH: usize = 4;
 
 pub(super) fn check(config: &SimulationConfig) -> Checked {
@@ -63,14 +63,14 @@ pub(super) fn check_tenant(tenant: &TenantConfig, budget_bytes: u64) -> Checked 
 
 fn check_cgroup(cgroup: &str) -> Checked {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    // The kernel takes no line break either.
+    // The kernel does not allow line breaks either.
     let fine = cgroup.len() <= 1024
         && !cgroup.contains('\n')
         && cgroup.strip_prefix('/').is_some_and(|path| path.split('/').all(plain));
     if fine { Ok(()) } else { Err("cgroup: not of the form /name or /name/name".into()) }
 }
 
-/// A cgroup may come again, but not be there twice.
+/// A cgroup may appear again later, but not twice at the same time.
 fn check_alone(tenant: &TenantConfig, others: &[TenantConfig]) -> Checked {
     let stop = |t: &TenantConfig| t.stop_s.unwrap_or(f64::INFINITY);
     let overlaps = |other: &&TenantConfig| {

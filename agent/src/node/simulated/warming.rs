@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading pages for tenants that are to come, so that they do not begin with an empty page cache.
+//! Reads pages for future tenants, so that they do not begin with an empty page cache.
 //!
-//! One page at a time, whatever the number of tenants: then a tenant that runs finds at most one
-//! read more in the queue of the device. Lists are read one after another in the order in which
-//! they came: the sooner the first is complete, the sooner its tenant can come.
+//! One page is read at a time, whatever the number of future tenants, so that a running tenant
+//! finds at most one more read in the queue of the device. Lists are read one after another in the
+//! order in which they arrived: the sooner the first one is complete, the sooner its tenant can
+//! come.
 //!
-//! What was read takes no memory from the tenants that run; all lists together are no larger than
+//! The pages read take no memory from the running tenants; all lists together are no larger than
 //! the memory of the node.
 
 use super::device::Device;
 use super::validate::MAX_TENANTS;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Pages of a tenant to come, the least recently used first.
+/// Pages of a future tenant, the least recently used first.
 struct List {
     name: String,
     keys: Vec<u64>,
-    /// How many of them were read.
+    /// Number of pages that were read.
     read: usize,
-    /// Whether the next of them is being read.
+    /// Whether the next page is being read.
     reading: bool,
 }
 
-/// The lists of a node and the read that the device has of them.
+/// The lists of a node, and the read of theirs that the device is serving.
 pub(super) struct Warming {
     most_pages: u64,
-    /// Lists with pages that are still to be read; the first is next.
+    /// Lists with pages that are still to be read; the first one is next.
     unread: VecDeque<List>,
-    /// Pages of the others.
+    /// Pages of the complete lists.
     read: BTreeMap<String, Vec<u64>>,
-    /// When the read was submitted that the device has.
+    /// When the present read was submitted.
     submitted_ns: Option<u64>,
-    /// Whether a turn is to come.
+    /// Whether a turn is in the queue.
     awake: bool,
 }
 
@@ -46,7 +47,7 @@ impl Warming {
         }
     }
 
-    /// Pages that the list of this name may have; `None` when there are too many lists.
+    /// The number of pages that the list `name` may have; `None` if there are too many lists.
     pub(super) fn room(&self, name: &str) -> Option<u64> {
         let unread = self.unread.iter().map(|list| (&list.name, &list.keys));
         let others = || unread.clone().chain(&self.read).filter(|(other, _)| *other != name);
@@ -54,7 +55,7 @@ impl Warming {
         (others().count() < MAX_TENANTS).then(|| self.most_pages.saturating_sub(pages))
     }
 
-    /// Begins to read a list, in place of the one of this name if there is one.
+    /// Begins to read a list, and replaces one of the same name if there is one.
     pub(super) fn begin(&mut self, name: &str, keys: Vec<u64>) {
         self.forget(name);
         if keys.is_empty() {
@@ -64,7 +65,7 @@ impl Warming {
         }
     }
 
-    /// Drops what was read of a list, and what was not.
+    /// Drops a list, with the pages that were read.
     pub(super) fn forget(&mut self, name: &str) {
         self.read.remove(name);
         self.unread.retain(|list| list.name != name);
@@ -75,7 +76,7 @@ impl Warming {
         self.read.contains_key(name)
     }
 
-    /// What was read of a list, in its order.
+    /// The pages of a list that were read, in its order.
     pub(super) fn so_far(&self, name: &str) -> &[u64] {
         if let Some(keys) = self.read.get(name) {
             return keys;
@@ -84,14 +85,14 @@ impl Warming {
         part.map_or(&[], |list| &list.keys[..list.read])
     }
 
-    /// Whether it needs a turn now, as none is to come.
+    /// Whether it needs a turn now. If so, counts that turn as queued.
     pub(super) fn wakes(&mut self) -> bool {
         let wakes = !self.awake && !self.unread.is_empty();
         self.awake |= wakes;
         wakes
     }
 
-    /// Goes on: the read has ended, if there was one. Returns when the next one ends.
+    /// Continues: the present read has ended, if there was one. Returns when the next one ends.
     pub(super) fn turn(&mut self, now_ns: u64, device: &mut Device) -> Option<u64> {
         if let Some(submitted_ns) = self.submitted_ns.take() {
             device.complete(submitted_ns, now_ns);
@@ -106,7 +107,7 @@ impl Warming {
         Some(device.submit(now_ns))
     }
 
-    /// The read was of the first list, unless that was forgotten meanwhile.
+    /// Counts the read for the first list, unless that was dropped in the meantime.
     fn read_ended(&mut self) {
         let Some(first) = self.unread.front_mut().filter(|list| list.reading) else { return };
         first.reading = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A closed loop of operations. Each makes its accesses one after another, where a hit takes no
-//! time and a miss waits for the device, then works for its service time, ends, and the next one
-//! begins. Operations do not compete for processors; a page is resident from its miss on, so that
+//! A closed loop of operations. An operation makes its accesses one after another, where a hit
+//! takes no time and a miss waits for the device. Then it works for its service time and ends, and
+//! the next one begins. Operations do not compete for CPUs. A page is resident from its miss on, so
 //! two operations never wait for the same read.
 
 use super::counters::Counters;
@@ -27,11 +27,11 @@ struct Operation {
     state: State,
 }
 
-/// Operations whose tenant is gone: the device serves their reads all the same.
+/// Operations whose tenant is gone. The device still serves their reads.
 pub(super) struct Abandoned(Vec<Operation>);
 
 impl Abandoned {
-    /// The turn of an operation, its last.
+    /// The last turn of an operation.
     pub(super) fn turn(&self, number: u32, now_ns: u64, device: &mut Device) {
         if let State::Reading { submitted_ns, .. } = self.0[number as usize].state {
             device.complete(submitted_ns, now_ns);
@@ -60,13 +60,13 @@ impl Workload {
         Self { stream, counters: Counters::new(), operations, accesses_per_op, service_ns }
     }
 
-    /// When each operation first has its turn: spread over a service time.
+    /// The time of each operation's first turn, spread over a service time.
     pub(super) fn first_turns(&self, now_ns: u64) -> impl Iterator<Item = u64> {
         let (count, service_ns) = (self.operations.len() as u64, self.service_ns);
         (0..count).map(move |i| now_ns + i * service_ns / count)
     }
 
-    /// Lets an operation go on: its read has ended, or its service. Returns its next turn.
+    /// Continues an operation whose read or service has ended. Returns the time of its next turn.
     pub(super) fn turn(&mut self, number: u32, now_ns: u64, device: &mut Device) -> Result<u64> {
         let mut operation = self.operations[number as usize];
         match operation.state {
@@ -85,12 +85,12 @@ impl Workload {
         Ok(next_ns)
     }
 
-    /// Ends all operations where they are.
+    /// Ends all operations in their present state.
     pub(super) fn abandon(&self) -> Abandoned {
         Abandoned(self.operations.clone())
     }
 
-    /// The last turn of an operation that does not go on: its read has ended.
+    /// The last turn of an operation that does not continue. Its read, if any, has ended.
     pub(super) fn last_turn(&mut self, number: u32, now_ns: u64, device: &mut Device) {
         let state = &mut self.operations[number as usize].state;
         if let State::Reading { submitted_ns, refault } = *state {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many pages of a part of a file are in memory, as cachestat(2) counts, from Linux 6.5 on.
+//! The number of pages of a part of a file that are in memory, by cachestat(2), from Linux 6.5 on.
 
 use super::super::{PAGE_BYTES, Range};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The same on all architectures that Rust has but one.
+/// The number of the system call, the same on all but one of the architectures that Rust supports.
 const SYS_CACHESTAT: libc::c_long = 451;
-/// A part with cached pages is cut into so many.
+/// Number of pieces into which a part with cached pages is divided.
 const PARTS: u64 = 64;
 
 #[repr(C)]
@@ -24,24 +24,24 @@ struct Cachestat {
     _others: [u64; 4],
 }
 
-/// Pages of a part of a file that are in memory.
+/// Number of pages of a part of a file that are in memory.
 ///
 /// # Errors
-/// What the system says, as a kernel that does not count.
+/// Returns the error of the operating system, for example from a kernel without this call.
 pub fn cached_pages(file: &File, part: Range) -> io::Result<u64> {
     let range = CachestatRange { offset: part.first * PAGE_BYTES, bytes: part.pages * PAGE_BYTES };
     let mut told = Cachestat::default();
-    // SAFETY: both are structures as the kernel has them, and live until it returns.
+    // SAFETY: both are structures in the kernel's layout, and live until the call returns.
     match unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut told, 0) } {
         0 => Ok(told.cached),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Parts of `part` in which there are cached pages, of `window` pages at most, in rising order.
+/// Pieces of `part` that contain cached pages, of at most `window` pages each, in ascending order.
 ///
 /// # Errors
-/// Those of `cached_pages`.
+/// The errors of `cached_pages`.
 pub fn with_cached_pages(
     part: Range,
     window: u64,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consolidation that is carried out, over HTTP."""
+"""The HTTP interface for the execution of a consolidation."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consolidations that are carried out: implements `Moving`."""
+"""The implementation of `Moving`: begins, shows and stops rollouts."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from cachepilot.fleet.moving.mover import Mover
 
 
 class Consolidating:
-    """Begins, shows and stops rollouts; `planned` and `spread` are what is planned now."""
+    """Begins, shows and stops rollouts; `planned` and `spread` return the present plans."""
 
     def __init__(
         self,
@@ -24,9 +24,9 @@ class Consolidating:
         self._mover, self._planned, self._spread = mover, planned, spread
 
     def begin(self, asked: Consolidate) -> RolloutView | None:
-        """Begins what is asked, else what is planned now.
+        """Begin a rollout of the given drains, or by default of the present plan.
 
-        None where nobody has to move for it: all the nodes are empty already.
+        Returns None if no tenant has to move, because all the nodes are empty already.
         """
         plan = self._spread if asked.spreads else self._planned
         drains = plan().drains if asked.drains is None else asked.drains
@@ -51,12 +51,12 @@ class Consolidating:
         return self._shown(self._mover.begin(told, asked.spreads))
 
     def rollout(self) -> RolloutView | None:
-        """The last rollout; None before the first."""
+        """Return the last rollout; None before the first."""
         found = self._mover.rollout
         return None if found is None else self._shown(found)
 
     def stop(self) -> RolloutView:
-        """Stops the rollout that runs; ConflictError when none does."""
+        """Stop the running rollout; raise ConflictError if none runs."""
         return self._shown(self._mover.stop())
 
     def _shown(self, rollout: Rollout) -> RolloutView:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans that move nobody whom nobody can move.
+"""Plans that move only tenants which the provider can move.
 
-An agent shows tenants that whoever moves them does not have on that node, as slices of the system.
-It is asked of those alone that a plan moves.
+An agent also reports tenants that the provider does not have on that node, such as systemd slices.
+Only tenants that a plan moves are checked with the provider.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from cachepilot.domain.consolidation import Drain
 
 Plan = TypeVar("Plan")
 Staying = frozenset[tuple[str, str]]
-"""Tenants that stay where they are, by node and cgroup."""
+"""Tenants that must stay where they are, as pairs of node and cgroup."""
 
 
 def of_movable(
@@ -20,7 +20,11 @@ def of_movable(
     drains: Callable[[Plan], Iterable[Drain]],
     can_leave: Callable[[str, str], bool],
 ) -> Plan:
-    """What is planned once all stay of whom `can_leave` says, by node and cgroup, that they do."""
+    """Plan repeatedly until every moved tenant can leave by `can_leave(node, cgroup)`.
+
+    Tenants that cannot leave are marked as staying before the next attempt. `drains` extracts the
+    drains of a plan.
+    """
     staying: Staying = frozenset()
     while True:
         found = plan(staying)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seam between the HTTP interface and whoever carries a consolidation out."""
+"""The interface between the HTTP routes and the execution of consolidations."""
 
 from typing import Protocol
 
@@ -7,17 +7,17 @@ from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 
 
 class Moving(Protocol):
-    """Consolidations that are carried out; safe to call from any thread."""
+    """Execution of consolidations; safe to call from any thread."""
 
     def begin(self, asked: Consolidate) -> RolloutView | None:
-        """Begins to drain nodes, or to spread their tenants; it is stored before this returns.
+        """Begin to drain nodes, or to spread their tenants; it is stored before this returns.
 
-        None where nobody has to move for it. ConflictError while another rollout runs, or where a
-        tenant is not where it is to leave.
+        Returns None if no tenant has to move. Raises ConflictError while another rollout runs, or
+        if a tenant is not on the node that it is to leave.
         """
 
     def rollout(self) -> RolloutView | None:
-        """The last rollout; None before the first."""
+        """Return the last rollout; None before the first."""
 
     def stop(self) -> RolloutView:
-        """Stops the rollout that runs, which undoes a move that is not kept yet."""
+        """Stop the running rollout, which undoes a move that is not kept yet."""

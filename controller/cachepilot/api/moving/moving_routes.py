@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes below /api/v1/consolidation that carry it out."""
+"""The routes below /api/v1/consolidation that begin, show and stop a rollout."""
 
 from asyncio import to_thread
 
@@ -10,7 +10,7 @@ from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 
 
 def add_moving(routes: APIRouter, moving: Moving) -> None:
-    """Adds them over `moving`."""
+    """Add the routes over `moving`."""
 
     @routes.post("/consolidation/apply", tags=["planning"])
     async def begin(asked: Consolidate) -> RolloutView | None:

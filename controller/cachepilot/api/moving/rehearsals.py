@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rehearsals of a rollout as they are shown: who is measured, against what, and how long yet."""
+"""Views of a rollout's rehearsals: which tenants are measured against which targets, until when."""
 
 from cachepilot.api.shapes.rollout import MovedView, RehearsalView, RehearsedView, RolloutView
 from cachepilot.domain.consolidation import Move
@@ -22,7 +22,7 @@ RUNNING = (RehearsalState.MEASURING, RehearsalState.SETTLING, RehearsalState.JUD
 
 
 def rollout_view(rollout: Rollout, now_s: float, interval_s: float) -> RolloutView:
-    """A rollout as it is shown at a time."""
+    """Return the view of a rollout at `now_s`."""
     drains = dict.fromkeys(one.drain for one in rollout.moves) if rollout.rehearses else ()
     return RolloutView(
         id=rollout.id,
@@ -76,7 +76,7 @@ def _state(rollout: Rollout, rehearsal: Rehearsal) -> RehearsalState:
 
 
 def _ends_s(rehearsal: Rehearsal, now_s: float, interval_s: float) -> float:
-    """When it is over if every window from now on is met, and nothing takes longer."""
+    """Return when the rehearsal ends if every window from now on is met and nothing is delayed."""
     if rehearsal.ready_s is not None:
         left = [
             looks_left(one, node.looks)
@@ -96,7 +96,7 @@ def _ends_s(rehearsal: Rehearsal, now_s: float, interval_s: float) -> float:
 
 
 def _tenants(rollout: Rollout, rehearsal: Rehearsal, moves: dict[str, Move]) -> list[RehearsedView]:
-    """A row of each check; of who is not judged yet, what is measured as it is."""
+    """Return one row per check; on a node without checks yet, one row per measured tenant."""
     refuted = {
         (one.node, one.cgroup): one
         for one in rollout.refuted

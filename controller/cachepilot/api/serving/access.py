@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask what: bearer tokens with a role each; without tokens, whoever is on this host."""
+"""Access control by bearer tokens with roles; without tokens, only clients on this host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from cachepilot.fleet.role import LOOKING, Role
 from cachepilot.hosts import is_this_host
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/"})
-"""Asked without a token: by probes, and by browsers for the page, which then asks for one."""
+"""Served without a token: to probes, and to browsers for the page, which then asks for a token."""
 OPEN_BELOW = "/assets/"
-"""What the page loads."""
+"""The path below which the page's files are."""
 Refused = Callable[[Actor, str, str], None]
 CERTIFICATE_KEY = "cachepilot.certificate"
-"""The entry of the ASGI scope that holds the name of the client's certificate, where it has one."""
+"""Key in the ASGI scope for the name of the client's certificate, if it has one."""
 ROLE_KEY = "cachepilot.role"
-"""The entry of the ASGI scope that holds the role of whoever asks."""
+"""Key in the ASGI scope for the client's role."""
 
 
 def _is_open(path: str) -> bool:
@@ -38,17 +38,18 @@ def _netloc_host(netloc: str) -> str:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer instead of what was asked."""
+    """An error response in place of the requested one."""
 
     status: int
     error: str
 
 
 def _of_this_host(headers: Headers) -> Role | Refusal:
-    """What a page from elsewhere asks through a browser on this host is not the operator's.
+    """Return the role of a client without a token: operator if it is on this host.
 
-    Such a request names that page as its origin, or its host, where that name was made to mean
-    this machine.
+    A page of another site could send requests through a browser on this host. Such a request has
+    that site as its `Origin` header, or as its `Host` header if the site's name was made to resolve
+    to this machine. Both are refused.
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not is_this_host(_netloc_host(host)):
@@ -71,7 +72,7 @@ def _of_token(access: Access, method: str, headers: Headers) -> Role | Refusal:
 
 
 def actor_of(scope: Scope, access: Access) -> Actor:
-    """Who asks: by a token that is known, else by certificate, else by address."""
+    """Return the client's identity: its known token, else its certificate, else its address."""
     scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
     certificate = scope.get(CERTIFICATE_KEY)
     if scheme.lower() == "bearer" and access.role_of(token.strip()) is not None:
@@ -85,13 +86,13 @@ def actor_of(scope: Scope, access: Access) -> Actor:
 
 
 class Guarded:
-    """ASGI middleware: passes on what `access` allows, with the role in the scope.
+    """ASGI middleware that passes on the requests allowed by `access`, with the role in the scope.
 
-    Everything else is answered with 401 or 403, its body unread.
+    Every other request is answered with 401 or 403, without reading its body.
     """
 
     def __init__(self, app: ASGIApp, access: Access, refused: Refused) -> None:
-        """`refused` is told who was refused what, and why; it must return at once."""
+        """Wrap `app`; `refused` gets actor, request and reason, and must return at once."""
         self._app, self._access, self._refused = app, access, refused
 
     def _judge(self, scope: Scope) -> Role | Refusal:
@@ -103,7 +104,7 @@ class Guarded:
         return _of_token(self._access, method, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Judges requests; the server's own events pass, and there are no websockets."""
+        """Check a request; lifespan events pass, and websockets are closed."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "no websockets here"})
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses requests whose body is larger than anything that can be asked, or does not arrive."""
+"""Refuses requests whose body is too large or does not arrive in time."""
 
 import asyncio
 from contextlib import suppress
@@ -9,11 +9,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_MAX_BYTES = 1 << 20
 BODY_S = 10.0
-"""How long a body may take, from the headers on."""
+"""Seconds for a body to arrive, from the end of the headers on."""
 
 
 class _RefusedError(Exception):
-    """A body that went beyond a bound."""
+    """A body exceeded a bound."""
 
 
 def _stated_bytes(scope: Scope) -> int:
@@ -22,7 +22,7 @@ def _stated_bytes(scope: Scope) -> int:
 
 
 class _Request:
-    """One request: passes its body on within the bounds, and the answer unless it broke one."""
+    """One request: passes on its body within the bounds, and the answer if none was broken."""
 
     def __init__(self, receive: Receive, send: Send, body_s: float) -> None:
         self.refusal: JSONResponse | None = None
@@ -37,7 +37,7 @@ class _Request:
         self.refusal = JSONResponse({"error": error}, 413)
 
     async def receive(self) -> Message:
-        """What the client sends; after the body that is only that it went away."""
+        """Return the client's next message; after the body that is only a disconnect."""
         if self._is_whole:
             return await self._receive()
         try:
@@ -54,30 +54,30 @@ class _Request:
 
     def _too_slow(self) -> Message:
         if self._is_answered:
-            # An answer that began without the body just ends.
+            # An answer that began before the body was complete just ends.
             return {"type": "http.disconnect"}
         error = f"the body did not arrive within {self._body_s:g} s"
         self.refusal = JSONResponse({"error": error}, 408, {"Connection": "close"})
         raise _RefusedError
 
     async def send(self, message: Message) -> None:
-        """The application's answer; that to a body that was refused is dropped."""
+        """Send the application's message, unless the body was refused."""
         if self.refusal is None:
             self._is_answered = True
             await self._send(message)
 
 
 class BoundedBody:
-    """ASGI middleware: a body above BODY_MAX_BYTES is answered with 413, unread beyond that.
+    """ASGI middleware that answers a body above BODY_MAX_BYTES with 413 and reads no further.
 
-    One that does not arrive within `body_s` is answered with 408, and the connection is closed.
+    A body that does not arrive within `body_s` is answered with 408, and the connection is closed.
     """
 
     def __init__(self, app: ASGIApp, body_s: float = BODY_S) -> None:
         self._app, self._body_s = app, body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes on what is within the bounds."""
+        """Pass on requests within the bounds."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-sent events: that something changed, so that a page knows what to ask for again.
+"""Server-sent events that announce changes, so that a page knows what to request again.
 
-What a client has not taken yet is merged, not queued: a change of one node waits once, however
-often it came. A client for which more than PENDING_MAX changes wait is told to load all again.
+Events that a client has not received yet are merged, not queued: any number of changes of one topic
+and node wait as one. A client for which more than PENDING_MAX changes wait is asked to reload
+everything.
 """
 
 import asyncio
@@ -18,12 +19,12 @@ from cachepilot.node.shown.changes import Changes, Topic
 
 CLIENTS_MAX = 256
 PENDING_MAX = 256
-"""Changes that wait for one client; about one node and topic there is one at most."""
+"""Most changes that wait for one client; there is at most one per topic and node."""
 HEARTBEAT_S = 15.0
 RETRY_AFTER_S = 30
-"""When one for whom there was no room is to ask again."""
+"""Seconds after which a client that found no room should ask again."""
 PAUSE_S = 0.1
-"""Between two messages to one client at least."""
+"""Least seconds between two messages to one client."""
 
 
 def _message(event: str, data: object) -> str:
@@ -31,7 +32,7 @@ def _message(event: str, data: object) -> str:
 
 
 class Client:
-    """One that listens: what it is to be told. Made and read on one event loop."""
+    """A listening client and the changes that wait for it; used on one event loop."""
 
     def __init__(self, heartbeat_s: float = HEARTBEAT_S, pause_s: float = PAUSE_S) -> None:
         self._loop = asyncio.get_running_loop()
@@ -42,12 +43,12 @@ class Client:
         self._wake = asyncio.Event()
 
     def tell(self, topic: Topic, node: str) -> None:
-        """Something changed; from any thread, and nothing when the loop is gone."""
+        """Note a change; thread-safe; does nothing after the loop has closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._note, topic, node)
 
     def end(self) -> None:
-        """No more will come; from any thread."""
+        """End the stream; thread-safe."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._end)
 
@@ -74,7 +75,7 @@ class Client:
         return _message("change", found)
 
     async def messages(self) -> AsyncIterator[str]:
-        """Text of the stream, until the client or the controller ends."""
+        """Yield the text of the stream until the client disconnects or the controller stops."""
         yield _message("hello", {})
         while not self._is_ended:
             try:
@@ -89,11 +90,11 @@ class Client:
 
 
 class TooManyClientsError(InputError):
-    """More listen than are allowed: nothing is wrong with the request, only with when it came."""
+    """Too many clients listen already; the same request may succeed later."""
 
 
 class EventStream(StreamingResponse):
-    """The answer; what it streams is closed with it, also when a client goes away mid-message."""
+    """The response; closes its generator at the end, even if the client disconnects early."""
 
     def __init__(self, messages: AsyncGenerator[str, None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -101,7 +102,7 @@ class EventStream(StreamingResponse):
         self._messages = messages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Streams until either side ends."""
+        """Stream until either side ends."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -109,7 +110,7 @@ class EventStream(StreamingResponse):
 
 
 class Events:
-    """All that listen to one controller."""
+    """All clients that listen to one controller."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -117,16 +118,16 @@ class Events:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many listen."""
+        """Return the number of listening clients."""
         return len(self._clients)
 
     def require_room(self) -> None:
-        """Raises TooManyClientsError when there is no room for one more."""
+        """Raise TooManyClientsError if there is no room for one more client."""
         if len(self._clients) >= CLIENTS_MAX:
             raise TooManyClientsError(f"events: {CLIENTS_MAX} listen already (allowed: no more)")
 
     async def stream(self) -> AsyncGenerator[str, None]:
-        """What one more client is told; it is forgotten afterwards, however it ends."""
+        """Yield the messages for a new client, which is removed afterwards, however it ends."""
         client = Client()
         self._clients[client] = self._changes.listen(client.tell)
         if self._is_closed:
@@ -138,7 +139,7 @@ class Events:
             self._clients.pop(client, lambda: None)()
 
     def close(self) -> None:
-        """Ends all streams, so that a server can stop; from any thread."""
+        """End all streams, so that a server can stop; thread-safe."""
         self._is_closed = True
         for client in list(self._clients):
             client.end()

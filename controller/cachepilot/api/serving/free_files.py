@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is free on each node, as a file per node that a scheduler can read."""
+"""The free memory of each node as one file per node, for schedulers."""
 
 import json
 import logging
@@ -13,14 +13,14 @@ LOG = logging.getLogger(__name__)
 
 
 class FreeFiles:
-    """Files `NODE.json` in a folder; each is replaced as a whole, so that none is read half."""
+    """Files `NODE.json` in a folder, each replaced atomically, so that no reader sees a part."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._problem = ""
 
     def write(self, nodes: Iterable[NodeView]) -> None:
-        """Writes all of them; what cannot be written is told once, not in every interval."""
+        """Write all files; a failure is logged once, not in every interval."""
         problem = ""
         for node in nodes:
             try:
@@ -40,7 +40,7 @@ class FreeFiles:
 
 
 def line_of(node: NodeView) -> dict[str, str | int | float | bool]:
-    """What is told of one node."""
+    """Return the content of a node's file."""
     return {
         "node": node.name,
         "free_bytes": node.free_bytes,

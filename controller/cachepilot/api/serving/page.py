@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard's page: files that `make build` made, the same for everybody."""
+"""The dashboard's page: files built by `make build`, the same for every client."""
 
 import os
 from pathlib import Path
@@ -30,11 +30,11 @@ SAFE = {
 }
 ALWAYS_ASK = {"Cache-Control": "no-cache"}
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""Of files that have a hash of what they hold in their name."""
+"""For files that have a hash of their content in their names."""
 
 
 class _Files(StaticFiles):
-    """Files with headers; what is there already is answered with 304 by its ETag."""
+    """Static files with extra headers; a file that the client has is answered with 304 by ETag."""
 
     def __init__(self, folder: Path, headers: dict[str, str]) -> None:
         super().__init__(directory=folder, check_dir=False)
@@ -47,14 +47,14 @@ class _Files(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        """As the base class answers, with headers."""
+        """Return the response of the base class with the headers added."""
         found = super().file_response(full_path, stat_result, scope, status_code)
         found.headers.update(self._headers)
         return found
 
 
 def add_page(app: FastAPI, folder: Path = FOLDER) -> None:
-    """Serves `folder`/index.html at / and what it loads below /assets."""
+    """Serve `folder`/index.html at / and the files that it loads below /assets."""
     top = _Files(folder, SAFE | ALWAYS_ASK)
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)

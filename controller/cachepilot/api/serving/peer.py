@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is at the other end of a TLS connection: by the name of its certificate, or refused."""
+"""The name of a TLS client by its certificate, and notes on clients that TLS refused."""
 
 import ssl
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from cachepilot.api.serving.timed_headers import TimedHeaders
 
 NAME_MAX = 128
 STRANGERS = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
-"""Reasons for which OpenSSL refuses a client; whatever else fails is no matter of access."""
+"""OpenSSL's reasons that mean a refused client; any other failure is not about access."""
 
 
 def name_of(certificate: Any) -> str:
-    """The common name of a certificate as `ssl` tells it, else the first other name; or empty."""
+    """Return the common name of a certificate as `ssl` decodes it, else another name or ""."""
     subject = [pair for part in certificate.get("subject", ()) for pair in part]
     names = [value for key, value in subject if key == "commonName"]
     names += [value for _, value in certificate.get("subjectAltName", ())]
@@ -26,10 +26,10 @@ def name_of(certificate: Any) -> str:
 
 
 class NamedPeer(TimedHeaders):
-    """HTTP whose scope holds the name of the client's certificate."""
+    """HTTP whose ASGI scope contains the name of the client's certificate."""
 
     def connection_made(self, transport: Any) -> None:
-        """A connection is there, its handshake done."""
+        """Add the certificate's name to the scope; the TLS handshake is complete by now."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         if certificate:
@@ -47,13 +47,16 @@ def _named(app: Any, name: str) -> ASGIApp:
 def telling_context(
     refused: Callable[[str], None],
 ) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    """Makes contexts that tell why a client was refused; its address OpenSSL does not know."""
+    """Return a factory of TLS contexts that call `refused` with the reason for a refused client.
+
+    The client's address is not available inside OpenSSL's handshake.
+    """
 
     class Telling(ssl.SSLObject):
         """One connection."""
 
         def do_handshake(self) -> None:
-            """Goes on with the handshake."""
+            """Continue the handshake; report a refusal."""
             try:
                 super().do_handshake()
             except ssl.SSLError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One answer for all clients: what is expensive is computed once at a time, by one thread."""
+"""One answer for all clients: an expensive result is computed once at a time, on one thread."""
 
 import asyncio
 import time
@@ -8,16 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 FRESH_S = 5.0
-"""How long an answer is given again."""
+"""Seconds for which an answer is returned again."""
 
 T = TypeVar("T")
 
 
 class SharedAnswer(Generic[T]):
-    """What `compute` returns, for whoever asks; asked on one event loop.
+    """The result of `compute`, shared by all clients; used on one event loop.
 
-    An answer serves all who ask while it is computed and for `fresh_s` after that, unless
-    `version` changed since it was begun. A failure is told to those who waited for it alone.
+    An answer serves all clients that ask while it is computed and for `fresh_s` after that, unless
+    `version` changed since the computation began. A failure is raised only to clients that waited
+    for it.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class SharedAnswer(Generic[T]):
         return not has_failed and self._clock() - self._ended_s < self._fresh_s
 
     async def get(self) -> T:
-        """The answer; raises what `compute` raised."""
+        """Return the answer; raise what `compute` raised."""
         wanted = self._version()
-        # One that was begun before the change is left to end: two at a time would be dearer.
+        # A computation that began before the change runs to its end: two at a time would cost more.
         while self._answer is not None and not self._answer.done() and self._begun_as < wanted:
             await asyncio.wait([self._answer])
         answer = self._answer
@@ -57,9 +58,9 @@ class SharedAnswer(Generic[T]):
             self._begun_as = wanted
             loop = asyncio.get_running_loop()
             answer = self._answer = loop.run_in_executor(self._executor, self._timed)
-        # Who goes away does not take it from the others.
+        # A client that disconnects must not cancel the computation for the others.
         return await asyncio.shield(answer)
 
     def close(self) -> None:
-        """Nothing is computed any more, but for what is under way."""
+        """Compute nothing more; a running computation ends normally."""
         self._executor.shutdown(wait=False, cancel_futures=True)

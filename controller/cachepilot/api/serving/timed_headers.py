@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closes connections whose request does not arrive: its headers. `bounded_body` does its body."""
+"""Closes connections on which a request's headers do not arrive; `bounded_body` does its body."""
 
 import asyncio
 from typing import Any
@@ -7,22 +7,22 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS_S = 10.0
-"""How long the headers of a request may take, from the first byte or the connection on."""
+"""Seconds for the headers of a request, from the connection or from the first byte on."""
 
 
 class TimedHeaders(H11Protocol):
-    """HTTP/1.1; between requests uvicorn's own time-out of idle connections holds."""
+    """HTTP/1.1 with a time-out of headers; between requests uvicorn's idle time-out applies."""
 
     headers_s = HEADERS_S
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """A connection is there; a request is to follow."""
+        """Start the time-out: a request must follow the connection."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request, which may be more than its headers."""
+        """Start the time-out at a request's first bytes; stop it once the headers are complete."""
         super().data_received(data)
         if self._is_answering:
             self._stop_waiting()
@@ -30,7 +30,7 @@ class TimedHeaders(H11Protocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes."""
+        """Stop the time-out."""
         self._stop_waiting()
         super().connection_lost(exc)
 

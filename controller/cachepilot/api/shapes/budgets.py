@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error budgets of SLOs, as JSON objects; all of it is measured."""
+"""The error budgets of SLOs, as JSON objects; all values are measured."""
 
 from typing import Literal
 
@@ -12,14 +12,14 @@ class SpanView(Shape):
 
     span: Literal["1h", "24h", "7d"]
     seconds: float
-    """Less than the span where the target holds for less."""
+    """Shorter than the span if the target has been in force for a shorter time."""
     windows: int
-    """Control intervals that were judged."""
+    """Number of control intervals in which the SLO was judged."""
     met: int
     attainment: float | None
-    """The share of them in which the SLO was met."""
+    """The share of these intervals in which the SLO was met."""
     budget_left: float | None
-    """1: untouched, 0: used up, below 0: overspent."""
+    """1: unused, 0: used up, below 0: overspent."""
 
 
 class BudgetView(Shape):
@@ -32,16 +32,16 @@ class BudgetView(Shape):
     goal: float
     """The share of windows in which the target is to be met."""
     since_s: float
-    """Since when the target holds, the node's time in seconds since 1970."""
+    """Since when the target is in force, by the node's clock in seconds since 1970."""
     measured: float | None
     met: bool | None
     source: Literal["measured"] = "measured"
     spans: list[SpanView]
     burn_short_s: float = SHORT_MINUTES * 60.0
     burn_short: float | None
-    """By how many times faster than allowed it was missed, over the short window."""
+    """How many times faster than allowed the budget was used, over the short window."""
     burn_long_s: float = LONG_MINUTES * 60.0
     burn_long: float | None
     state: BudgetState
-    """`burning` where both burn rates are above 1, `exhausted` where nothing of 7 days is left."""
+    """`burning` if both burn rates are above 1; `exhausted` if the budget of 7 days is used up."""
     why: str

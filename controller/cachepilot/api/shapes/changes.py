@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes as JSON objects: one row each, whoever made it, and the evidence of one over time."""
+"""Changes of the history as JSON objects: one row each, and the evidence of one over time."""
 
 import json
 from typing import Any
@@ -20,11 +20,11 @@ class ChangeView(Shape):
     state: ChangeState
     """`live`: in force, not confirmed. `done`: an operator's. `refused`: by the node, or access."""
     node: str
-    """Empty for all nodes."""
+    """"" for all nodes."""
     cgroup: str
-    """A tenant, or the pattern of an objective; empty for a refusal."""
+    """A tenant, or the pattern of an objective; "" for a refusal."""
     begun_s: float
-    """Seconds since 1970; the node's time for what the autopilot does."""
+    """Seconds since 1970; by the node's clock for changes of the autopilot."""
     ended_s: float | None
     epoch: int
     by_kind: ActorKind
@@ -41,21 +41,22 @@ class ChangeView(Shape):
     predicted_miss_ratio: float | None
     measured_miss_ratio: float | None
     text: str
-    """What was changed, in one line."""
+    """The change, in one line."""
     why: str
     outcome: str
-    """Why it ended as it did; empty while it is live."""
+    """Why it ended as it did; "" while it is live."""
     before: Any
-    """What an operator had stated before; null: nothing, or no operator."""
+    """The operator's entry before the change; null: there was none, or it is no operator's
+    change."""
     after: Any
     count: int
-    """How often the same was refused to the same."""
+    """How often the same request was refused to the same client."""
     in_force: bool
-    """Whether the tenant has what this led to, and by this change."""
+    """Whether the tenant has the setting of this change, and because of it."""
 
     @classmethod
     def of_row(cls, row: ChangeRow, in_force: bool) -> "ChangeView":
-        """A row as it is stored."""
+        """Return the view of a stored row."""
         values = dict(vars(row))
         for key in ("before", "after"):
             values[key] = None if values[key] is None else json.loads(values[key])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the autopilot brought whom, as JSON objects: every number is measured or predicted."""
+"""The autopilot's effect on tenants, as JSON objects; each value is measured or predicted."""
 
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.domain.past.comparison import Source, Verdict
@@ -36,9 +36,9 @@ class RatioView(Shape):
     low: float
     high: float
     source: Source
-    """`predicted` where either of the two is."""
+    """`predicted` if either of the two values is."""
     tenants: int
-    """So many are in it: of several it is the weighted geometric mean."""
+    """Number of tenants; for several, the ratio is their weighted geometric mean."""
 
 
 class TenantComparisonView(Shape):
@@ -52,11 +52,11 @@ class TenantComparisonView(Shape):
     default: PredictedView | None
     """The kernel's default at the first memory of the tenant."""
     before: MeasuredView | None
-    """When it was first seen, before anything was changed."""
+    """When the tenant was first seen, before any change."""
     versus_default: RatioView | None
     versus_before: RatioView | None
     verdict: Verdict
-    """By `versus_default`: whether its range is above 1, below 1, or around it."""
+    """From `versus_default`: whether its range is above 1, below 1, or includes 1."""
     why: str
 
 
@@ -64,7 +64,7 @@ class SumView(Shape):
     """How many tenants gain and pay, and weighted geometric means over those that are known."""
 
     node: str
-    """Empty for all nodes."""
+    """"" for all nodes."""
     tenants: int
     gain: int
     pay: int

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is told of one tenant, as a JSON object.
+"""All details of one tenant, as a JSON object.
 
-Apart from `views`, since it takes the shapes of objectives, which a table of tenants does not need.
+Separate from `views`, because it imports the shapes of objectives, which a table of tenants does
+not need.
 """
 
 from pydantic import Field
@@ -46,9 +47,10 @@ class PolicyView(View):
     """Predicted."""
     error_bar: float
     allowed: bool
-    """Whether the objectives and pins of the tenant leave it the policy."""
+    """Whether the tenant's objectives and pins allow the policy."""
     note: str
-    """`in use`; `best`: none has a lower miss ratio; `best allowed`: none that is allowed has."""
+    """`in use`; `best`: the lowest miss ratio of all; `best allowed`: the lowest of those
+    allowed."""
 
 
 class TenantDetail(View):
@@ -61,17 +63,17 @@ class TenantDetail(View):
     """At the present policy and size, by the curves."""
     predicted_ops: float | None
     best_policy: str | None
-    """Of those that are allowed, the one with the lowest miss ratio at the present size."""
+    """The allowed policy with the lowest miss ratio at the present size."""
     why: str
     needed_for_slo_bytes: int | None
-    """The least memory that keeps every SLO under `needed_policy`; None when none would."""
+    """The least memory that keeps every SLO under `needed_policy`; None if none does."""
     read_latency_total: list[int]
     needed_policy: str | None = None
     policies: list[PolicyView] = Field(default=[])
     """Every policy with a curve at the present limit, the lowest miss ratio first."""
     prediction_error: float | None = None
-    """`predicted_ops` over what is measured, less 1; None where either is not known."""
+    """`predicted_ops` over the measured value, minus 1; None if either is unknown."""
     stated: ObjectiveShape | None = None
-    """The objective that holds for it now, of its path or of a glob; None when none names it."""
+    """The objective in force for the tenant, by its path or by a glob; None if none matches."""
     inherited: ObjectiveShape | None = None
-    """The objective that would hold without one of exactly its path."""
+    """The objective that would apply without one for exactly its path."""

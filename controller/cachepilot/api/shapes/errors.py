@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every refusal looks like."""
+"""The JSON object of every refusal."""
 
 from cachepilot.api.shapes.shape import Shape
 
@@ -11,4 +11,4 @@ class ErrorShape(Shape):
 
 
 ACCEPTABLE = " (accept_missed_slos: true accepts it)"
-"""Ends the error of an order that misses an SLO: repeated with that key it is carried out."""
+"""The end of the error for an order that misses an SLO: with this key, the order is executed."""

@@ -10,16 +10,16 @@ from cachepilot.domain.objectives.workload import Workload
 
 
 def workloads_of(tenants: Iterable[TenantView]) -> Iterator[Workload]:
-    """What Kubernetes calls tenants, of those that it has a name for."""
+    """Yield the Kubernetes names of the tenants that have one."""
     for tenant in tenants:
         if tenant.workload is not None:
             yield Workload.of(tenant.cgroup, **tenant.workload.model_dump())
 
 
 def unmatched_of(objectives: Objectives, tenants: Sequence[TenantView]) -> list[str]:
-    """Objectives, by their cgroup, that match none of the tenants.
+    """Return the objectives, by their cgroup, that match none of the tenants.
 
-    Before any agent has sent a snapshot no tenant is known, and nothing is told of any objective.
+    Without any tenant the result is empty: no agent has sent a snapshot yet.
     """
     if not tenants:
         return []
@@ -28,6 +28,6 @@ def unmatched_of(objectives: Objectives, tenants: Sequence[TenantView]) -> list[
 
 
 def objectives_beside(objectives: Objectives, tenants: Sequence[TenantView]) -> ObjectivesShape:
-    """All objectives, and which of them match none of the tenants, if there are any."""
+    """Return all objectives, and the list of those that match none of the tenants, if any."""
     unmatched = unmatched_of(objectives, tenants) or None
     return ObjectivesShape.of(objectives).model_copy(update={"unmatched": unmatched})

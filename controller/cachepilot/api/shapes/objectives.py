@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as JSON: the keys of the objectives file, which says what each may be.
+"""Objectives as JSON, with the keys of the objectives file.
 
 These shapes are the schema; `domain.objectives.file` reads the values and checks their ranges.
 """
@@ -30,7 +30,7 @@ class ObjectiveShape(_Strict):
     cgroup: str
     """A path below the mount of the cgroup hierarchy, or a glob of paths.
 
-    Or workloads of Kubernetes: `pod:NAMESPACE/POD[/CONTAINER][{LABEL=VALUE,...}]`.
+    Or Kubernetes workloads: `pod:NAMESPACE/POD[/CONTAINER][{LABEL=VALUE,...}]`.
     """
     throughput_ops: float | None = None
     latency_p99_us: float | None = None
@@ -38,7 +38,7 @@ class ObjectiveShape(_Strict):
     weight: float | None = None
     priority: int | None = None
     keep: float | None = None
-    """Without an SLO: the share of its throughput at its first memory that it keeps."""
+    """For a tenant without an SLO: the share of its throughput at its first memory to keep."""
     memory_min: str | int | float | None = None
     memory_max: str | int | float | None = None
     policies: str | list[str] | None = None
@@ -48,21 +48,21 @@ class ObjectiveShape(_Strict):
     indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
     """What counts as an operation; read calls by default."""
     cpus: float | None = None
-    """CPUs that it needs on any node; as measured where that is null."""
+    """CPUs that the tenant needs on any node; null: as measured."""
     affinity: list[str] | None = None
-    """Names or labels of nodes, or globs of them, all of which its node has to match."""
+    """Names or labels of nodes, or globs of them, all of which its node must match."""
     anti_affinity: list[str] | None = None
-    """Paths of cgroups, or globs of them, that no tenant of its node may have."""
+    """Paths of cgroups, or globs of them, that no other tenant of its node may have."""
     movable: bool | None = None
-    """Whether it may go to another node; true by default."""
+    """Whether the tenant may move to another node; true by default."""
 
     @classmethod
     def of(cls, objective: Objective) -> "ObjectiveShape":
-        """The objective, without keys at their default."""
+        """Return the shape of an objective, without keys at their default."""
         return cls(**objective_table(objective))
 
     def objective(self) -> Objective:
-        """The objective; raises InputError naming the key and the allowed range."""
+        """Return the objective; raise InputError naming the key and the allowed range."""
         return objective_from(self.model_dump(exclude_none=True), f"objective {self.cgroup}")
 
 
@@ -78,10 +78,10 @@ class ObjectivesShape(_Strict):
 
     @classmethod
     def of(cls, objectives: Objectives) -> "ObjectivesShape":
-        """All objectives, without keys at their default."""
+        """Return the shape of all objectives, without keys at their default."""
         return cls(**objectives_document(objectives))
 
     def objectives(self) -> Objectives:
-        """The objectives; raises InputError naming the tenant, the key and the allowed range."""
+        """Return the objectives; raise InputError naming the tenant, the key and the range."""
         stated = self.model_dump(exclude_none=True, exclude={"unmatched"})
         return objectives_from(stated, "objectives")

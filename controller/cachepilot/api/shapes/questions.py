@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators order and ask, as JSON objects, and what is answered."""
+"""Orders and questions of operators, and the answers, as JSON objects."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ class Pin(Shape):
     policy: PolicyName | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
-    """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
+    """When the pin ends by itself, in seconds since 1970; None: only when it is unpinned."""
 
 
 class PinOrder(Pin):
@@ -27,7 +27,7 @@ class PinOrder(Pin):
     accept_missed_slos: bool = False
 
     def pin(self) -> Pin:
-        """The pin alone."""
+        """Return the pin without the order's own key."""
         return Pin(**self.model_dump(exclude={"accept_missed_slos"}))
 
 
@@ -35,7 +35,7 @@ class StatedChange(Shape):
     """A change of objectives and pins by a person, which can be undone."""
 
     change: int
-    """Its number: it rises with every change."""
+    """Its number, which increases with every change."""
     time_s: float
     """Seconds since 1970."""
     what: str
@@ -45,20 +45,20 @@ class Undo(Shape):
     """The undoing of the last change of objectives and pins."""
 
     change: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """Refused if the last change is another; null: whichever is the last."""
+    """The number of the change to undo; refused if another is the last. null: the last one."""
     accept_missed_slos: bool = False
-    """Whether it is done although an SLO is predicted to be missed because of it."""
+    """Whether to do it even if an SLO is predicted to be missed because of it."""
 
 
 class Revert(Shape):
     """What is to be undone: a decision or a change, one of both."""
 
     decision: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """Its `id` in the history."""
+    """The decision's `id` in the history."""
     change: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """Its `id` among the changes."""
+    """The change's `id` among the changes."""
     accept_missed_slos: bool = False
-    """Whether it is done although an SLO is predicted to be missed because of it."""
+    """Whether to do it even if an SLO is predicted to be missed because of it."""
 
 
 class WhatIf(Shape):
@@ -73,23 +73,23 @@ class WhatIf(Shape):
     limit_bytes: dict[CgroupPath, int] = Field(default={})
     throughput_ops: dict[CgroupPath, float] = Field(default={})
     settled: bool = True
-    """The state that many cycles lead to, without the bound on movement; else the next cycle."""
+    """True: the state after many cycles, without the bound on movement; False: the next cycle."""
 
 
 class Apply(WhatIf):
     """A what-if that is to be carried out; `budget_bytes` is the agent's and cannot be."""
 
     hold_s: float | None = 3600.0
-    """For so long policies and limits are pinned, 60 s to 30 days; null: until unpinned."""
+    """Seconds for which policies and limits are pinned, 60 s to 30 days; null: until unpinned."""
     accept_missed_slos: bool = False
-    """Whether it is done although an SLO is predicted to be missed because of it."""
+    """Whether to do it even if an SLO is predicted to be missed because of it."""
 
 
 class Applied(Shape):
     """What was ordered by a what-if that was applied: one change, which one undo reverses."""
 
     change: int | None
-    """The number of the change; null where nothing is other than it was."""
+    """The number of the change; null if nothing changed."""
     what: str
     pins: list[Pin]
     objectives: list[ObjectiveShape]
@@ -132,21 +132,21 @@ class LeastMemory(Shape):
     least_policy: str
     least_bytes: int
     has_slo: bool
-    """Whether it has an SLO."""
+    """Whether the tenant has an SLO."""
     known: bool
-    """Whether it is known what it needs: not where curves or readings are missing."""
+    """Whether the tenant's need is known; it is not if curves or readings are missing."""
     kept: bool
-    """Whether the SLOs, or what it does now without any, can be kept at all, if that is known."""
+    """Whether the SLOs, or the present throughput without any, can be kept at all, if known."""
     more_of_this_kind: int
     """How many more tenants like this one fit on its node, by memory, device and CPUs."""
     note: str = ""
-    """What is said of the row, in words that follow from its numbers."""
+    """A note on the row, in words derived from its numbers."""
     peak_bytes: int = 0
-    """The most that it needed in the last day; nodes are filled so far only that it has room."""
+    """The largest need of the last day; nodes are filled only so far that it has room."""
     peak_s: float | None = None
-    """Since when, in seconds since 1970; null where it needs most now."""
+    """When that need began, in seconds since 1970; null if the present need is the largest."""
     cpus: float | None = None
-    """CPUs that it needs now, as stated or else as measured; null where that is not known."""
+    """CPUs that it needs now, as configured or else as measured; null if unknown."""
 
 
 class Move(Shape):
@@ -156,25 +156,25 @@ class Move(Shape):
     from_node: str
     to_node: str
     limit_bytes: int
-    """Memory that it gets there."""
+    """Memory that the tenant gets on the target."""
     policy: str
-    """The policy that this counts with."""
+    """The policy assumed for this prediction."""
     predicted_ops: float
-    """Operations per second there once its page cache is warm; 0 where not known."""
+    """Operations per second on the target with a warm page cache; 0 if unknown."""
     cold_pages: int
-    """Pages that it has to read again until then."""
+    """Pages that the tenant must read again on the target."""
     cold_s: float
-    """Seconds until they are read, on the target's device."""
+    """Seconds until these are read, on the target's device."""
     why: str = ""
-    """Why it goes there, for a person."""
+    """The reason for this target, for people."""
     peak_bytes: int = 0
-    """The most that it needed in the last day, as it would be there; room is left for it."""
+    """The largest need of the last day, as on the target; room is left for it."""
     peak_s: float | None = None
-    """Since when, in seconds since 1970; null where it needs most now."""
+    """When that need began, in seconds since 1970; null if the present need is the largest."""
     cpus: float | None = None
-    """CPUs that it needs now, as stated or else as measured; null where that is not known."""
+    """CPUs that it needs now, as configured or else as measured; null if unknown."""
     need_bytes: int | None = None
-    """Memory that it needs there now; null where that is all that it gets."""
+    """Memory that it needs on the target now; null if that equals `limit_bytes`."""
 
 
 class Drain(Shape):
@@ -184,13 +184,13 @@ class Drain(Shape):
     moves: tuple[Move, ...]
     """In the order in which they are to be made."""
     freed_bytes: int
-    """The memory of the node; 0 where tenants stay on it."""
+    """The memory of the node; 0 if tenants stay on it."""
     why: str = ""
-    """What the node is short of, where tenants stay on it."""
+    """What the node is short of, if tenants stay on it."""
 
     @property
     def cold_s(self) -> float:
-        """Seconds until all that moved is warm, one move after the other."""
+        """Seconds until the page caches of all moved tenants are warm, one move after the other."""
         return sum(move.cold_s for move in self.moves)
 
 
@@ -198,10 +198,10 @@ class Spread(Shape):
     """Nodes without room for what their tenants need next, and who is to leave them."""
 
     drains: list[Drain]
-    """Those that are short first, first."""
+    """The nodes that become short first come first."""
     notes: list[str]
     left: dict[str, str] = Field(default_factory=dict)
-    """By node that stays short, as nobody who could leave it has room elsewhere, of what."""
+    """Nodes that stay short because no tenant that could leave fits elsewhere, and what of."""
 
 
 class Consolidation(Shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consolidation that is carried out, as JSON objects: what is ordered, and what came of it."""
+"""The execution of a consolidation, as JSON objects: the order and its outcome."""
 
 from cachepilot.api.shapes.questions import Drain, Move
 from cachepilot.api.shapes.shape import NodeName, Shape, View
@@ -12,7 +12,7 @@ class Consolidate(Shape):
     node: NodeName | None = None
     """Only this node is drained, or relieved."""
     spreads: bool = False
-    """Whether nodes are not emptied, but relieved of tenants that they have no room for."""
+    """Whether tenants without room are spread to other nodes, instead of draining nodes."""
     drains: list[Drain] | None = None
 
 
@@ -21,13 +21,13 @@ class CheckView(View):
 
     cgroup: str
     kind: str
-    """Of an SLO; `keep` of a tenant without one."""
+    """The kind of an SLO, or `keep` for a tenant without one."""
     target: float
-    """Of the SLO in its own unit; of `keep` operations per second."""
+    """For an SLO in its own unit; for `keep` in operations per second."""
     before_ops: float | None
     """Measured before the move, operations per second."""
     after_ops: float | None
-    """Measured since the page cache is warm."""
+    """Measured since the page cache is warm, operations per second."""
     windows: int
     met: int
     verdict: Verdict
@@ -41,34 +41,34 @@ class RehearsedView(View):
 
     cgroup: str
     node: str
-    """Where it is measured."""
+    """The node on which it is measured."""
     to_node: str | None
-    """Where it is to go; null for one that stays."""
+    """The target of its move; null for a tenant that stays."""
     limit_bytes: int | None
-    """The memory that it is rehearsed with; null for one that stays."""
+    """The limit in the rehearsal; null for a tenant that stays."""
     predicted_ops: float | None
-    """Of one that goes: predicted on its new node, operations per second; null if not known."""
+    """Predicted operations per second on its target; null if it stays or that is unknown."""
     before_ops: float | None
-    """Measured before memory was taken, operations per second."""
+    """Measured before memory was reduced, operations per second."""
     kind: str | None
-    """Of an SLO; `keep` of a tenant without one; null before it is judged."""
+    """The kind of an SLO, or `keep` for a tenant without one; null before it is judged."""
     target: float | None
-    """Of the SLO in its own unit; of `keep` operations per second."""
+    """For an SLO in its own unit; for `keep` in operations per second."""
     after_ops: float | None
-    """Measured with the memory of afterwards, operations per second."""
+    """Measured with the planned memory, operations per second."""
     windows: int
     met: int
     verdict: Verdict
     short: float | None
-    """The share of its target by which its mean throughput is below it; null where it is not."""
+    """The shortfall of its mean throughput as a share of the target; null if there is none."""
     least_bytes: int | None
-    """Of one that missed with less memory than before: it is planned with no less until then."""
+    """For a tenant that missed with less memory than before: no plan gives it less for now."""
     until_s: float | None
-    """Until when that holds."""
+    """Until when `least_bytes` applies."""
     most_bytes: int | None = None
-    """Of one that goes: the largest limit with which it was judged, 0 for none; null before."""
+    """The largest limit with which a leaving tenant was judged; 0: none, null: not judged yet."""
     unproven: bool = False
-    """It was judged with more memory than it is to have: whether that is enough is not known."""
+    """Whether it had more memory than planned while judged, so that the plan is unproven."""
 
 
 class RehearsalView(View):
@@ -77,19 +77,19 @@ class RehearsalView(View):
     node: str
     state: RehearsalState
     since_s: float | None
-    """Since then everybody is measured as it is."""
+    """Since when all tenants are measured in their present state."""
     begun_s: float | None
-    """Since then tenants have the memory of afterwards."""
+    """Since when tenants have their planned memory."""
     ready_s: float | None
-    """Since then they are judged."""
+    """Since when tenants are judged."""
     over_s: float | None
-    """Then it was passed or missed."""
+    """When the rehearsal was passed or missed."""
     left_s: float | None
-    """Predicted: seconds until it is over if all is met from now on; null once it is."""
+    """Predicted seconds until the end if all checks are met from now on; null after the end."""
     why: str
-    """What was missed, by whom; else why moves of the node were not made, or undone."""
+    """Which check was missed, by which tenant; else why moves were not made, or undone."""
     tenants: list[RehearsedView]
-    """Those who go first, then those on the nodes that they go to."""
+    """The tenants that leave first, then those on the target nodes."""
 
 
 class MovedView(View):
@@ -97,13 +97,13 @@ class MovedView(View):
 
     move: Move
     drain: str
-    """The node that is drained, or relieved, by it."""
+    """The node that this move drains, or relieves."""
     state: MoveState
     checks: list[CheckView]
     prepared_s: float | None = None
-    """Since then the target reads its page cache, before it moves."""
+    """Since when the target reads the tenant's page cache in advance."""
     read_s: float | None = None
-    """Then that was read."""
+    """When that was read."""
     begun_s: float | None
     arrived_s: float | None
     warm_s: float | None
@@ -117,7 +117,7 @@ class RolloutView(View):
 
     id: int
     spreads: bool
-    """Whether it empties no nodes, but relieves them of tenants that they have no room for."""
+    """Whether it spreads tenants that lack room, instead of draining nodes."""
     state: RolloutState
     by: str
     begun_s: float
@@ -126,11 +126,11 @@ class RolloutView(View):
     at: int
     """Index of the present move; those before it are over."""
     emptied: list[str]
-    """Nodes all of whose moves were kept."""
+    """Nodes all of whose moves were kept, and that have no other tenants."""
     moves: list[MovedView]
     why: str
-    """How it ended, or what holds it up."""
+    """How it ended, or what delays it."""
     changes: list[str]
-    """What came to be other than it was ordered, by what was measured meanwhile."""
+    """Deviations from what was ordered, because of later measurements."""
     rehearsals: list[RehearsalView]
     """One per node that is to be drained, in their order."""

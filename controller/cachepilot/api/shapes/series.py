@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time series of one tenant over a range of time: columns of one length, oldest first."""
+"""The time series of one tenant over a range of time: columns of equal length, oldest first."""
 
 from cachepilot.api.shapes.shape import Shape
 
@@ -25,7 +25,7 @@ class SeriesView(Shape):
     node: str
     cgroup: str
     time_s: list[float]
-    """The node's time, seconds since 1970."""
+    """By the node's clock, in seconds since 1970."""
     policy: list[str]
     limit_bytes: list[float | None]
     current_bytes: list[float | None]
@@ -43,6 +43,6 @@ class SeriesView(Shape):
     since_s: float
     until_s: float
     step_s: float
-    """Each point is a mean over so many seconds."""
+    """Each point is a mean over this many seconds."""
     latency: LatencyView | None
-    """Of the last minute, whatever the range; null before anything was counted."""
+    """For the last minute, whatever the range; null before anything was counted."""

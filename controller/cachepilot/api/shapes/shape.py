@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every JSON object of the interface is."""
+"""The base classes of every JSON object of the interface."""
 
 from typing import Annotated, Self
 
@@ -11,7 +11,8 @@ CgroupPath = Annotated[str, AfterValidator(of_key("cgroup", cgroup_path))]
 CgroupPattern = Annotated[str, AfterValidator(of_key("cgroup", cgroup_pattern))]
 NodeName = Annotated[str, AfterValidator(of_key("node", node_name))]
 PolicyName = Annotated[str, AfterValidator(of_key("policy", plain))]
-"""Names as `domain.names` has them; InputError, not an error of validation, for what is none."""
+"""Names as defined in `domain.names`; a name that is none raises InputError, not
+ValidationError."""
 
 
 class Shape(BaseModel):
@@ -21,14 +22,15 @@ class Shape(BaseModel):
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """The shape of a value of `domain`, whose attributes have the names of the keys."""
+        """Return the shape of a `domain` value whose attributes have the names of the keys."""
         return cls.model_validate(value)
 
     @classmethod
     def of_checked(cls, **values: object) -> Self:
-        """One of values that are right and complete, which nothing looks at again.
+        """Return a shape of values that are known to be correct and complete, without validation.
 
-        A fraction of the time of `model_construct`, for the thousands of rows of a node.
+        It takes a fraction of the time of `model_construct`, which matters for nodes with thousands
+        of rows.
         """
         found = cls.__new__(cls)
         object.__setattr__(found, "__dict__", values)

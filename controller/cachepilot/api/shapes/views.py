@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller tells and is told, as JSON objects.
+"""Nodes, tenants and decisions, as JSON objects.
 
-Numbers that were measured stand beside those that a model predicted, and say which they are.
+Measured values stand beside values that a model predicted, and say which they are.
 """
 
 from pydantic import Field
@@ -21,11 +21,11 @@ class ConditionView(View):
     """What an operator should know of a node or a tenant, for as long as it holds."""
 
     kind: str
-    """`limit_asserted`, `limit_yielded`, `other_manager`, or `name_taken`: a second agent in the
+    """`limit_asserted`, `limit_yielded`, `other_manager`, or `name_taken`: a second agent under the
     node's name is refused."""
     message: str
     since_s: float
-    """The node's time at which it was first seen, seconds since 1970; of `name_taken` the
+    """When it was first seen, by the node's clock in seconds since 1970; for `name_taken` by the
     controller's."""
 
 
@@ -49,30 +49,30 @@ class NodeView(View):
     policies: list[str]
     connected: bool
     last_seen_s: float
-    """The node's time of its last snapshot, seconds since 1970."""
+    """When the last snapshot was taken, by the node's clock in seconds since 1970."""
     epoch: int
     budget_bytes: int
     limits_bytes: int
     """Sum of the limits of its tenants."""
     device_capacity_iops: float
     device_iops: float | None
-    """None while nothing is known of it: a stale node's is left out."""
+    """None if unknown, as for a stale node."""
     tenants: int
     dropped_events_total: int
     problem: str
-    """Why nothing is planned, or nothing begun, for it now; empty when all is well."""
+    """Why nothing is planned, or nothing begun, for the node now; "" if all is well."""
     conditions: list[ConditionView] = Field(default=[])
     stale: bool = False
-    """Whether no snapshot came for five control intervals: nothing measured of it is shown."""
+    """Whether no snapshot came for five control intervals: no measurements of it are shown."""
     heard_s: float | None = None
-    """The controller's time of its last snapshot, seconds since 1970."""
+    """When the last snapshot came, by the controller's clock in seconds since 1970."""
     free_bytes: int = 0
-    """Memory that is in no limit; 0 of a stale node, as what follows."""
+    """Memory that is in no limit. This and the next three values are 0 for a stale node."""
     sure_free_bytes: int = 0
-    """As much was free all the time in the last `free_for_s` seconds."""
+    """Memory that was free all the time in the last `free_for_s` seconds."""
     free_for_s: float = 0.0
     free_confidence: float = 0.0
-    """Chance that `sure_free_bytes` are free all through the next minute."""
+    """Probability that `sure_free_bytes` stay free through the next minute."""
 
 
 class SloView(View):
@@ -87,18 +87,18 @@ class SloView(View):
     state: str
     met: bool | None
     attainment: float | None
-    """Share of the windows of the last hour in which it was met, since it has this target."""
+    """Share of windows of the last hour in which it was met, since it has this target."""
     why: str
     windows_total: int | None = None
-    """Windows in which it was judged since it was first stated, as stored: some intervals late.
+    """Windows in which it was judged since it was first set, as stored: some intervals late.
 
-    Never falls while the tenant is there.
+    Never decreases while the tenant exists.
     """
     windows_met_total: int | None = None
-    """Those in which it was met."""
+    """Those of these windows in which it was met."""
     verdict: str = ""
-    """`met`, `missed`, `not measured` or `stale`: by what was measured last. `state` is what is
-    predicted of the plan."""
+    """`met`, `missed`, `not measured` or `stale`, by the last measurement. `state` is the plan's
+    prediction."""
 
 
 class TrialView(View):
@@ -120,21 +120,21 @@ class RecommendationView(View):
     policy: str
     limit_bytes: int
     lower_bytes: int
-    """With less it would have a lower throughput, even if its curve is wrong in its favour."""
+    """With less memory, throughput is lower even if the curve is wrong in the tenant's favour."""
     upper_bytes: int
-    """With this it has the throughput, even if its curve is wrong against it."""
+    """With this memory, the throughput is reached even if the curve is wrong against the tenant."""
     throughput_ops: float
     throughput_low_ops: float
-    """With `throughput_high_ops`: the bounds of 95%."""
+    """With `throughput_high_ops`: the 95% bounds."""
     throughput_high_ops: float
     present_ops: float
-    """What the same model predicts for what it has."""
+    """The same model's prediction for the present setting."""
     at_least_ops: float | None
-    """What its SLO takes; or what it does now, if it gets more; or what it keeps, if it gives."""
+    """The throughput of its SLOs; without any, its present one if it gains, else what it keeps."""
     confidence: float | None
-    """The chance that it does `at_least_ops`; None where curves cannot be trusted."""
+    """Probability of at least `at_least_ops`; None if the curves have a low confidence."""
     since_s: float | None
-    """The node's time at which it last changed; None: it never was another than what it has."""
+    """When it last changed, by the node's clock; None: it always was the present setting."""
 
 
 class TenantView(View):
@@ -158,7 +158,7 @@ class TenantView(View):
     pinned_policy: str | None
     pinned_limit_bytes: int | None
     pinned_until_s: float | None = None
-    """When the pin ends by itself, in seconds since 1970; None: not before it is unpinned."""
+    """When the pin ends by itself, in seconds since 1970; None: only when it is unpinned."""
     trusted: bool
     distrust: str
     interference: str
@@ -167,21 +167,21 @@ class TenantView(View):
     last_decision: str
     last_decision_s: float | None
     decisions_total: dict[str, int] = Field(default={})
-    """Decisions by event since it was first seen; never falls while it is there.
+    """Decisions by event since the tenant was first seen; never decreases while it exists.
 
-    An event that never was is left out.
+    Events that never occurred are left out.
     """
     file_bytes: int | None = None
     """The page cache's part of `current_bytes`."""
     initial_limit_bytes: int | None = None
-    """The limit before the autopilot came; 0 for none."""
+    """The limit before the autopilot started; 0 for none."""
     readahead_policy: str | None = None
-    """The readahead policy that decides; null where there is none."""
+    """The readahead policy in force; null without one."""
     conditions: list[ConditionView] = Field(default=[])
     workload: WorkloadView | None = None
-    """Null where it is none of Kubernetes."""
+    """Null if it is no Kubernetes workload."""
     stale: bool = False
-    """Whether its node is stale: readings and what is judged by them are null."""
+    """Whether its node is stale: readings, and what is judged by them, are null."""
     recommendation: RecommendationView | None = None
     """In mode `recommend`, once there are curves."""
 
@@ -208,4 +208,5 @@ class DecisionView(View):
     measured_miss_ratio: float | None
     why: str
     in_force: bool = False
-    """Whether the tenant has what this led to, and by this decision: it can be reverted."""
+    """Whether the tenant has the setting of this decision, and because of it: it can be
+    reverted."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How commands ask a controller."""
+"""The connection of commands to a controller."""
 
 import sys
 
-# httpx has a command line of its own, whose imports take half of its time. Where it cannot be
-# imported httpx does without, as where rich and click are not installed; nothing else changes.
+# httpx imports its own command line if it can, which takes half of its import time. Without this
+# module httpx behaves as if rich and click were not installed; nothing else changes.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders that cost an SLO: what they cost is shown, and a person is asked."""
+"""Orders that are predicted to miss an SLO: shows the cost and asks for consent."""
 
 import sys
 from typing import Annotated, Any
@@ -15,21 +15,21 @@ YesOption = Annotated[
 
 
 def require_somebody(told: str) -> None:
-    """Raises ConflictAtControllerError, which says what is `told`, where nobody can be asked."""
+    """Raise ConflictAtControllerError with the text `told` if stdin or stderr is not a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConflictAtControllerError(f"{told} (allowed: with --yes)")
 
 
 def require_agreed(question: str, otherwise: str) -> None:
-    """Asks; raises ConflictAtControllerError, which says what is `otherwise`, for a no."""
+    """Ask the question; for a no raise ConflictAtControllerError with the text `otherwise`."""
     if not typer.confirm(question, err=True):
         raise ConflictAtControllerError(otherwise)
 
 
 def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool) -> Any:
-    """The answer to an order. One that will miss an SLO needs `yes`, or a person who agrees.
+    """Send an order and return the answer; if it misses an SLO, `yes` or consent is needed.
 
-    Raises ConflictAtControllerError, which says what it would cost, when nobody can be asked.
+    Raises ConflictAtControllerError with the cost if no person can be asked.
     """
     try:
         return controller.call("POST", path, wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of every command that asks the controller: where it is, and how it is trusted."""
+"""The options of every command that connects to the controller: its URL and the credentials."""
 
 import functools
 import inspect
@@ -42,9 +42,9 @@ def _file_option(name: str) -> inspect.Parameter:
 
 
 def _form(options: dict[str, Any]) -> Form:
-    """The form that is asked for; `as_json` then says whether a program reads it.
+    """Return the requested form, and set `as_json` if a program reads the output.
 
-    Raises InputError for `--json` beside another form.
+    Raises InputError for `--json` together with another form.
     """
     form: Form = options.pop("output", Form.TABLE)
     if options.get("as_json"):
@@ -57,9 +57,9 @@ def _form(options: dict[str, Any]) -> Form:
 
 
 def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of a connection in place of its parameter `remote`.
+    """Return the command with the options of a connection in place of its parameter `remote`.
 
-    One that prints JSON when it is told to (`as_json`) takes every other form of output, too.
+    A command that can print JSON (`as_json`) gets an option for every other output form, too.
     """
     own = inspect.signature(command, eval_str=True)
     files = [one.name for one in fields(Credentials)]
@@ -79,7 +79,7 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
             command(remote=Controller(controller, credentials), **options)
 
     signature = own.replace(parameters=[*kept, *added])
-    # Typer reads both.
+    # Typer reads both the signature and the annotations.
     asked.__signature__ = signature  # type: ignore[attr-defined]
     asked.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
     return asked

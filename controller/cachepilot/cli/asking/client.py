@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as the command line sees it: JSON over HTTP, every failure one line."""
+"""The command line's client of a controller: JSON over HTTP; each failure is one line."""
 
 import difflib
 import re
@@ -29,7 +29,7 @@ from cachepilot.hosts import is_this_host
 DEFAULT_URL = "http://127.0.0.1:7071"
 URL_VARIABLE = "CACHEPILOT_CONTROLLER"
 WITH_REASON = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
-"""Of a controller that cannot do what is asked now, and says why."""
+"""Statuses of a controller that cannot do now what is asked, and answers with the reason."""
 NEAR_TENANTS = 3
 ALIKE = 0.6
 SHOWN_TENANTS = 8
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class ControllerError(InputError):
-    """The controller is not there, or refused; one line."""
+    """The controller cannot be reached, or refused the request; one line."""
 
 
 class UnknownToControllerError(ControllerError):
@@ -61,7 +61,7 @@ class UnknownToControllerError(ControllerError):
 
 
 class ConflictAtControllerError(ControllerError):
-    """It could be done, and is refused as things are."""
+    """The request is possible, but conflicts with the present state."""
 
 
 _REFUSALS: dict[int, type[ControllerError]] = {
@@ -75,7 +75,7 @@ def _not_a_url(url: str) -> ControllerError:
 
 
 def parsed(kind: type[T], value: Any) -> T:
-    """`value` in the shape `kind`; ControllerError when it is another."""
+    """Return `value` validated as `kind`; raise ControllerError if it has another form."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
@@ -93,10 +93,10 @@ def _is_plain_beyond_this_host(url: str) -> bool:
 
 
 class Controller:
-    """One controller by its URL. Calls raise ControllerError; proxies are not used.
+    """A controller, given by its URL. Calls raise ControllerError; proxies are not used.
 
-    Raises InputError for a URL or credentials that cannot be used; a token is never sent over a
-    network in the clear.
+    Raises InputError for a URL or credentials that cannot be used. A token is never sent over a
+    network without encryption.
     """
 
     def __init__(self, url: str, credentials: Credentials | None = None) -> None:
@@ -110,7 +110,7 @@ class Controller:
             raise ControllerError(
                 f"--controller {url}: a token for all to read (allowed: {allowed})"
             )
-        # Reading the certificates that are trusted takes longer than most answers.
+        # Loading the system's trusted certificates takes longer than most answers.
         context = shown.context() if self.url.startswith("https:") else None
         try:
             self._server = Server(self.url, headers, context)
@@ -128,7 +128,7 @@ class Controller:
             raise self._unreached(error) from None
 
     def _unreached(self, error: UnreachedError | LostError) -> ControllerError:
-        """Why there was no answer, and what to do about it."""
+        """Return an error with the reason for the missing answer, and advice."""
         encrypted = self.url.startswith("https:")
         refusal = tls_refusal(error) if encrypted else None
         if refusal is not None:
@@ -142,7 +142,7 @@ class Controller:
         return ControllerError(f"the controller at {self.url}: {error}{hint}")
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON that /api/v1/`path` answers, None without content."""
+        """Return the JSON answer of /api/v1/`path`, or None for an answer without content."""
         answer = self._send(method, path, query, body)
         if answer.status == HTTPStatus.NO_CONTENT:
             return None
@@ -162,19 +162,19 @@ class Controller:
         raise _REFUSALS.get(answer.status, ControllerError)(refusal)
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
-        """All tenants, or those of one node."""
+        """Return all tenants, or those of one node."""
         return parsed(list[TenantView], self.call("GET", "tenants", node=node))
 
     def nodes(self) -> list[NodeView]:
-        """All nodes."""
+        """Return all nodes."""
         return parsed(list[NodeView], self.call("GET", "nodes"))
 
     def cgroup(self, name: str, node: str | None = None) -> str:
-        """The cgroup of the tenant `name`, where its first slash may be left out.
+        """Return the cgroup of the tenant `name`, whose leading slash may be omitted.
 
-        A workload of Kubernetes is found by its name, too, `NAMESPACE/POD` or
-        `NAMESPACE/POD/CONTAINER`. Raises UnknownToControllerError naming tenants that are written
-        much the same.
+        A Kubernetes workload is also found by its name, `NAMESPACE/POD` or
+        `NAMESPACE/POD/CONTAINER`. Raises UnknownToControllerError naming tenants with similar
+        names.
         """
         tenants = self.tenants(node)
         known = sorted({tenant.cgroup for tenant in tenants})
@@ -189,14 +189,14 @@ class Controller:
 
 
 def workload_name(workload: WorkloadView | None) -> str:
-    """What Kubernetes calls a tenant; empty where it is none of its."""
+    """Return the Kubernetes name of a tenant; "" if it has none."""
     if workload is None:
         return ""
     return "/".join(filter(None, (workload.namespace, workload.pod, workload.container)))
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Those of `known` that `name` may have meant, in words."""
+    """Return in words the known names that are similar to `name`, or else the first known ones."""
     bare = name.strip("/")
     holding = [one for one in known if bare and bare in one]
     found = holding or difflib.get_close_matches(name, known, NEAR_TENANTS, ALIKE)

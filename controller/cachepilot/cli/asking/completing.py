@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a shell completes, asked of the controller; none where it does not answer."""
+"""Names for shell completion, requested from the controller; none if it does not answer."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,11 @@ import typer
 from cachepilot.errors import InputError
 
 TENANTS_MAX = 1000
-"""More names are of no help in a terminal."""
+"""A terminal cannot usefully show more names."""
 
 
 def _asked(context: typer.Context, path: str) -> list[dict[str, Any]]:
-    # Completion needs neither client nor shapes until a name is to be completed.
+    # Completion imports the client and the shapes only when it must complete a name.
     from cachepilot.cli.asking.client import DEFAULT_URL, Controller  # noqa: PLC0415
     from cachepilot.cli.asking.credentials import Credentials  # noqa: PLC0415
 
@@ -37,16 +37,16 @@ def _beginning(names: set[str], incomplete: str) -> list[str]:
 
 
 def tenants(context: typer.Context, incomplete: str) -> list[str]:
-    """Cgroups of tenants that begin so."""
+    """Return cgroups of tenants that begin with `incomplete`."""
     return _beginning({str(one["cgroup"]) for one in _asked(context, "tenants")}, incomplete)
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes that begin so."""
+    """Return nodes that begin with `incomplete`."""
     return _beginning({str(one["name"]) for one in _asked(context, "nodes")}, incomplete)
 
 
 def policies(context: typer.Context, incomplete: str) -> list[str]:
-    """Policies of any node that begin so."""
+    """Return policies of any node that begin with `incomplete`."""
     found = _asked(context, "nodes")
     return _beginning({str(name) for one in found for name in one["policies"]}, incomplete)

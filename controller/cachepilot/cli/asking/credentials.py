@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line trusts and shows: an authority, its own certificate, a token."""
+"""The command line's credentials: a certificate authority, its own certificate, a token."""
 
 import ssl
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from cachepilot.errors import InputError
 
 
 def variable(name: str) -> str:
-    """The environment's variable of a file of the credentials."""
+    """Return the environment variable for a file of the credentials."""
     return f"CACHEPILOT_{name.upper()}"
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Files, each of which may be absent; read when a connection is made ready."""
+    """The files, each optional; they are read when a connection is prepared."""
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -23,7 +23,7 @@ class Credentials:
     token_file: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """How a connection is encrypted; InputError names the option and the file."""
+        """Return the TLS context of connections; InputError names the option and the file."""
         _check_readable("--ca", self.ca)
         try:
             found = ssl.create_default_context(cafile=self.ca)
@@ -36,7 +36,7 @@ class Credentials:
         _check_readable("--certificate", self.certificate)
         _check_readable("--key", self.key)
         try:
-            # Without a password of its own OpenSSL would ask the terminal for one.
+            # Without an explicit password OpenSSL would prompt for one on the terminal.
             found.load_cert_chain(self.certificate, self.key, password="")
         except (OSError, ssl.SSLError):
             raise InputError(
@@ -46,7 +46,7 @@ class Credentials:
         return found
 
     def headers(self) -> dict[str, str]:
-        """What every request carries; InputError for a file that holds no token."""
+        """Return the headers of every request; InputError for a file that is not a valid token."""
         if self.token_file is None:
             return {}
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to one HTTP server, by the standard library: a larger client takes longer to import.
+"""Requests to one HTTP server with the standard library: a larger client imports more slowly.
 
-Neither proxies nor redirects are followed. Each request has a connection of its own: the server
-closes one that is kept and idle.
+Proxies are not used and redirects are not followed. Each request has its own connection, because
+the server closes idle connections.
 """
 
 import json
@@ -19,27 +19,27 @@ ANSWER_SECONDS = 15.0
 
 
 class UnreachedError(Exception):
-    """There was no connection; its cause says why."""
+    """No connection could be made; the exception's cause has the reason."""
 
 
 class LostError(Exception):
-    """The connection ended, or spoke no HTTP; its cause says why."""
+    """The connection ended, or the answer was not HTTP; the exception's cause has the reason."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answered."""
+    """The server's answer."""
 
     status: int
     body: bytes
 
     def json(self) -> Any:
-        """Raises ValueError for what is no JSON."""
+        """Return the body as JSON; raise ValueError if it is not JSON."""
         return json.loads(self.body)
 
 
 class Server:
-    """A server by its URL. Raises ValueError for one that has no host, or a wrong port."""
+    """A server by its URL. Raises ValueError for a URL without a host or with an invalid port."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], context: ssl.SSLContext | None
@@ -51,7 +51,7 @@ class Server:
         self._headers, self._context = headers, context
 
     def request(self, method: str, path: str, query: Mapping[str, Any], body: Any = None) -> Answer:
-        """Asks once; raises UnreachedError, TimeoutError or LostError, as it may be."""
+        """Send a request and return the answer; raise UnreachedError, TimeoutError or LostError."""
         asked = {name: _plain(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(asked)}" if asked else path
         headers = dict(self._headers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went wrong between two sides that could not agree on an encrypted connection, in words."""
+"""Explains in words why a TLS connection failed."""
 
 import ssl
 from http.client import RemoteDisconnected
@@ -16,11 +16,11 @@ _BY_REASON = {
     "RECORD_LAYER_FAILURE": _NO_TLS,
 }
 CLOSED = (RemoteDisconnected, ConnectionError)
-"""What a server makes of a client that it turns away without a word, as uvicorn does."""
+"""Errors of a connection that the server closed without a reason, as uvicorn does to refuse."""
 
 
 def _cause(error: BaseException | None) -> ssl.SSLError | None:
-    """The error of TLS that one of an HTTP client goes back to."""
+    """Return the TLS error in the chain of causes of an HTTP client's error, or None."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error
@@ -29,9 +29,9 @@ def _cause(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def tls_refusal(error: Exception) -> str | None:
-    """What `error` of an encrypted connection says of encryption, to follow a controller's name.
+    """Return what `error` means for TLS, as words that follow a controller's name.
 
-    None when it says nothing.
+    Returns None if the error is not about TLS.
     """
     cause = _cause(error)
     if cause is None:

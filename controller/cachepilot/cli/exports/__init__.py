@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consolidation in the forms of programs that carry it out; nothing here changes anything."""
+"""A consolidation in the forms of programs that execute it; these modules change nothing."""

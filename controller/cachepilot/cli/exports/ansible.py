@@ -13,7 +13,10 @@ HEADER = "# Predicted by cachepilot. Drain the hosts in the order of cachepilot_
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts that Ansible would take for templates, as names may be, are marked as none."""
+    """A dumper that marks texts that Ansible would take for templates as unsafe.
+
+    The names of nodes and cgroups may be such texts.
+    """
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -26,12 +29,12 @@ _Dumper.add_representer(str, _text)
 
 
 def _move(move: Move) -> dict[str, Any]:
-    """A move as variables; the node that it leaves is the host."""
+    """Return a move as variables of the host, which is the node that the tenant leaves."""
     return move.model_dump(mode="json", exclude={"from_node"})
 
 
 def inventory(found: Consolidation, _: Sequence[TenantView]) -> str:
-    """The inventory: a group of hosts to drain with their moves, and one of hosts that take in."""
+    """Return the inventory: a group of hosts to drain with their moves, and one of targets."""
     drained = {
         drain.node: {
             "cachepilot_order": order,

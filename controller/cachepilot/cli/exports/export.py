@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which forms a consolidation can be exported in."""
+"""The forms in which a consolidation can be exported."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Export = Callable[[Consolidation, Sequence[TenantView]], str]
 
 
 class ExportForm(StrEnum):
-    """Who is to carry the plan out."""
+    """The program that is to execute the plan."""
 
     KUBERNETES = "kubernetes"
     ANSIBLE = "ansible"
@@ -22,7 +22,7 @@ class ExportForm(StrEnum):
 
 
 def _plan(found: Consolidation, _: Sequence[TenantView]) -> str:
-    """The drains with their moves, in the order in which they are to be made."""
+    """Return the drains with their moves, in the order in which they are to be made."""
     drains = [drain.model_dump(mode="json") for drain in found.drains]
     return json.dumps({"drains": drains}, indent=2) + "\n"
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consolidation as manifests of Kubernetes, for `kubectl apply --server-side`.
+"""A consolidation as Kubernetes manifests, for `kubectl apply --server-side`.
 
 Nodes to drain are cordoned. The workloads of their pods get a preferred node affinity for the nodes
-where cachepilot would have them; the scheduler decides. A pod tells its workload by the labels that
-its controller gives it: `pod-template-hash` of a Deployment; of a StatefulSet a number at the end
-of its name beside `controller-revision-hash`. Other pods are moved by hand.
+of the plan; the scheduler decides. The workload of a pod is derived from the labels that the
+workload's controller sets: `pod-template-hash` for a Deployment; `controller-revision-hash`,
+together with a number at the end of the pod's name, for a StatefulSet. Other pods must be moved by
+hand.
 """
 
 import re
@@ -33,7 +34,7 @@ class Owner:
 
 
 def owner_of(pod: WorkloadView) -> Owner | None:
-    """The workload of a pod; None where its labels do not tell."""
+    """Return the workload of a pod, or None if its labels do not show it."""
     template = pod.labels.get("pod-template-hash")
     if template is not None:
         name, found, _ = pod.pod.rpartition(f"-{template}-")
@@ -54,7 +55,7 @@ def _cordon(node: str) -> dict[str, Any]:
 
 
 def _affinity(owner: Owner, nodes: Sequence[str], least_bytes: int) -> dict[str, Any]:
-    """A preferred affinity for nodes, and the memory that a pod needs there as an annotation."""
+    """Return a preferred node affinity, with the memory that a pod needs there as an annotation."""
     host = {"key": HOST, "operator": "In", "values": list(nodes)}
     preferred = {"weight": WEIGHT_MAX, "preference": {"matchExpressions": [host]}}
     rule = {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}
@@ -79,12 +80,12 @@ class _Pod:
 
     @property
     def least_bytes(self) -> int:
-        """The memory that its cgroups need where it goes."""
+        """The memory in bytes that its cgroups need on the target."""
         return sum(move.limit_bytes for move in self.moves)
 
 
 def _pods(moves: Sequence[Move], tenants: Sequence[TenantView]) -> tuple[list[_Pod], list[Move]]:
-    """The pods that move, and moves of cgroups that are of none."""
+    """Return the pods that move, and the moves of cgroups that belong to no pod."""
     known = {(one.node, one.cgroup): one.workload for one in tenants}
     pods: dict[tuple[str, str], _Pod] = {}
     others = []
@@ -107,7 +108,7 @@ def _comments(found: Consolidation, others: Sequence[Move]) -> Iterator[str]:
 
 
 def manifests(found: Consolidation, tenants: Sequence[TenantView]) -> str:
-    """Manifests in the order of the plan, with the commands to run as comments."""
+    """Return the manifests in the order of the plan, with the commands to run as comments."""
     moves = [move for drain in found.drains for move in drain.moves]
     pods, others = _pods(moves, tenants)
     nodes: dict[Owner, set[str]] = {}
@@ -121,7 +122,7 @@ def manifests(found: Consolidation, tenants: Sequence[TenantView]) -> str:
         least[owner] = max(least.get(owner, 0), pod.least_bytes)
     drained = {drain.node for drain in found.drains}
     for one in tenants:
-        # The affinity is of all replicas: those that stay must not be drawn away.
+        # The affinity applies to all replicas: those that stay must not be drawn to other nodes.
         stays = None if one.workload is None or one.node in drained else owner_of(one.workload)
         if stays in nodes:
             nodes[stays].add(one.node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot consolidate`: how little memory would do, how many more fit, which nodes to empty."""
+"""`cachepilot consolidate`: least memory per tenant, how many more fit, which nodes to drain."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -23,12 +23,12 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
 def _saved(saved_bytes: int) -> str:
-    """What a tenant could give, or what it lacks."""
+    """Return the memory that a tenant could give, or that it lacks."""
     return human_bytes(saved_bytes) if saved_bytes >= 0 else f"lacks {human_bytes(-saved_bytes)}"
 
 
 def _slos(row: LeastMemory) -> Text:
-    """What can be said of the SLOs of a tenant; of one without any, when it would lose."""
+    """Return the prediction for a tenant's SLOs, or whether one without any would be slower."""
     if not row.has_slo:
         loses = row.known and not row.kept
         return Text("would be slower", "red") if loses else Text("-", "dim")
@@ -68,7 +68,7 @@ def _table(found: Consolidation) -> Table:
 
 
 def _story(order: int, drain: Drain) -> Iterator[RenderableType]:
-    """What is to be told of one node: who goes where and why, what that costs, what it saves."""
+    """Yield what draining a node means: the moves with their reasons, the costs, and the gain."""
     saves = f"frees {human_bytes(drain.freed_bytes)}"
     costs = f"page caches are cold for {drain.cold_s:.3g} s in all, predicted"
     yield Text(f"{order}. {drain.node} can be drained: {saves}; {costs}", style="bold")
@@ -95,7 +95,7 @@ def _spread_parts(found: Spread) -> Iterator[RenderableType]:
 
 
 def _costs(move: Move) -> str:
-    """What a tenant needs where it goes, and what is predicted of it there."""
+    """Return a tenant's needs on its target, and the prediction for it there."""
     cold = human_bytes(move.cold_pages * PAGE_BYTES)
     ops = f", then {move.predicted_ops:,.0f} operations/s" if move.predicted_ops else ""
     needs = f"needs {human_bytes(move.limit_bytes)} under {move.policy}"
@@ -124,7 +124,7 @@ def _parts(found: Consolidation) -> Iterator[RenderableType]:
 
 
 def _export(remote: Controller, form: ExportForm) -> None:
-    """Prints the plan in the form of who carries it out."""
+    """Print the plan in the form of the program that is to execute it."""
     found = parsed(Consolidation, remote.call("GET", "consolidation"))
     typer.echo(EXPORTS[form](found, remote.tenants()), nl=False)
 

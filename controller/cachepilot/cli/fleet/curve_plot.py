@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Miss ratio curves in a terminal: dots of the Braille patterns, names where the lines end."""
+"""Miss ratio curves in a terminal: Braille dots, with names at the right end of the lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from cachepilot.sizes import human_bytes
 STYLES = ("bold green", "red", "blue", "magenta", "cyan", "yellow")
 DOTS_ACROSS, DOTS_DOWN = 2, 4
 BRAILLE = 0x2800
-# Which bit of a Braille pattern is the dot at (row, column): Unicode, section 21.1.
+# The bit of a Braille pattern for the dot at (row, column): Unicode, section 21.1.
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 AXIS_COLUMNS = 6
 HERE = "●"
@@ -21,14 +21,14 @@ HERE = "●"
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: its name, and a miss ratio, 0 to 1, for each size."""
+    """A curve: its name, and a miss ratio from 0 to 1 for each size."""
 
     name: str
     miss_ratio: Sequence[float]
 
 
 class _Canvas:
-    """Cells of Braille dots. A cell has the style of the line that came to it first."""
+    """Cells of Braille dots. A cell has the style of the first line drawn through it."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -37,7 +37,7 @@ class _Canvas:
         self._marks: dict[tuple[int, int], str] = {}
 
     def draw(self, heights: npt.NDArray[np.float64], style: str) -> None:
-        """Joins heights, 0 at the bottom to 1 at the top, one per column of dots."""
+        """Draw a line through `heights`, from 0 (bottom) to 1 (top), one per column of dots."""
         dots = self.rows * DOTS_DOWN
         downs = np.clip(np.rint((1 - heights) * (dots - 1)), 0, dots - 1).astype(int)
         last = downs[0]
@@ -49,12 +49,12 @@ class _Canvas:
             last = down
 
     def mark(self, across: float, height: float) -> None:
-        """A mark at shares of the width and the height."""
+        """Place the mark at shares of the width and the height."""
         row = round((1 - height) * (self.rows - 1))
         self._marks[row, round(across * (self.columns - 1))] = HERE
 
     def line(self, row: int) -> Text:
-        """One row of cells."""
+        """Return one row of cells."""
         text = Text()
         for column in range(self.columns):
             mark = self._marks.get((row, column))
@@ -65,7 +65,7 @@ class _Canvas:
 
 
 def _label_rows(ends: Sequence[float], rows: int) -> dict[int, int]:
-    """Rows for the names of lines that end at these heights: the nearest that is free."""
+    """Assign each line's name the free row nearest to the height where the line ends."""
     taken: dict[int, int] = {}
     for index in sorted(range(len(ends)), key=lambda index: -ends[index]):
         wanted = round((1 - ends[index]) * (rows - 1))
@@ -89,9 +89,9 @@ def curve_plot(
     width: int,
     rows: int = 14,
 ) -> Text:
-    """Miss ratio over size, both linear; `here`, (bytes, miss ratio), is marked.
+    """Plot miss ratio over size, both linear; `here`, (bytes, miss ratio), is marked.
 
-    The first line has the first style and lies on top. Sizes rise.
+    The first line has the first style and lies on top. `sizes_bytes` must increase.
     """
     names = max(len(line.name) for line in lines)
     columns = max(width - AXIS_COLUMNS - names - 2, 10)

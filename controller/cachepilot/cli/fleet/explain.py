@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot explain`: why a tenant has the policy and the memory that it has."""
+"""`cachepilot explain`: why a tenant has its policy and its memory."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,10 @@ DEFAULT_POLICY = "default"
 
 
 def _shown(detail: TenantDetail) -> list[str]:
-    """The policies to draw: the present one, the kernel's own, then the best; at most six."""
+    """Return the policies to draw, six at most.
+
+    They are the present one, the kernel's default, and then the best ones.
+    """
     best = [one.policy for one in detail.policies]
     wanted = dict.fromkeys([detail.tenant.policy, DEFAULT_POLICY, *best])
     return [policy for policy in wanted if policy in best][: len(STYLES)]
@@ -125,7 +128,7 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
     if tenant.interference:
         yield Text(f"interference: {tenant.interference}", style="yellow")
     for one in tenant.conditions:
-        # What others do to the limit is the interference above.
+        # Interference already describes what other managers do to the limit.
         if one.message not in tenant.interference:
             yield Text(f"{one.kind.replace('_', ' ')}: {one.message}", style="yellow")
     if tenant.trial is not None:
@@ -140,7 +143,7 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
 
 
 def explained(detail: TenantDetail, width: int) -> Iterator[RenderableType]:
-    """The parts of the page, from the answer to what it rests on."""
+    """Yield the parts of the page, from the answer to its basis."""
     yield from _head(detail)
     for slo in detail.tenant.slos:
         yield _slo(slo)

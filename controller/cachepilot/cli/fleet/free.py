@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot free`: memory of each node that no tenant needs, for people and for schedulers."""
+"""`cachepilot free`: memory of each node that no tenant needs, for people and schedulers."""
 
 import json
 from shlex import quote
@@ -61,7 +61,7 @@ def command(
 
 
 def kubectl(node: NodeView) -> list[str]:
-    """Commands that tell Kubernetes what is surely free on a node."""
+    """Return commands that publish a node's surely free memory to Kubernetes."""
     name, sure = quote(node.name), node.sure_free_bytes
     path = "/status/capacity/" + RESOURCE.replace("/", "~1")
     patch = json.dumps([{"op": "add", "path": path, "value": str(sure)}])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot history`: what was changed, by whom, what was predicted and what came of it."""
+"""`cachepilot history`: past changes, their authors, predictions and outcomes."""
 
 import re
 import time
@@ -27,9 +27,9 @@ LEFT_OUT = (
     (140, ("ops/s before", "predicted", "measured")),
     (90, ("took", "node")),
 )
-"""Columns for which there is no room on a terminal that is narrower."""
+"""Columns to omit if the terminal has fewer columns than the number before them."""
 CUT = ("change", "by", "why")
-"""Texts of any length: they are cut where the line ends, and nothing else is."""
+"""Columns with texts of any length, which are cut to fit; no other column is."""
 TENANT_COLUMNS_MIN = 16
 NUMBERS = ("id", "ops/s before", "predicted", "measured")
 STYLES = {"confirmed": "green", "undone": "red", "abandoned": "red", "refused": "red"}
@@ -39,7 +39,7 @@ TIMES = "a time ago like 30m, 24h or 7d, or a time in UTC like 2026-11-27T08:00"
 
 
 def parse_time(option: str, text: str, now_s: float) -> float:
-    """Seconds since 1970; InputError naming the option and the forms that are allowed."""
+    """Return seconds since 1970; InputError names the option and the allowed forms."""
     ago = AGO.fullmatch(text.strip())
     if ago is not None:
         return now_s - float(ago[1]) * SECONDS[ago[2]]
@@ -70,7 +70,7 @@ def _cells(row: ChangeView) -> dict[str, str | Text]:
 
 
 def changes_table(rows: list[ChangeView], width: int) -> Table:
-    """A row per change, times in UTC; why it ended or began only where there is room for it."""
+    """Return a table with a row per change, times in UTC; the reason only in a wide terminal."""
     told = [_cells(row) for row in rows]
     names = shortened([str(one["tenant"]) for one in told], max(TENANT_COLUMNS_MIN, width // 4))
     left_out = {name for least, these in LEFT_OUT if width < least for name in these}
@@ -79,7 +79,7 @@ def changes_table(rows: list[ChangeView], width: int) -> Table:
     for name in told[0] if told else ():
         if name not in left_out:
             justify: JustifyMethod = "right" if name in NUMBERS else "left"
-            # Rich takes the width that is missing from columns that may wrap.
+            # rich takes missing width from columns that may wrap.
             table.add_column(name, justify=justify, no_wrap=name not in CUT)
     for one in told:
         one["tenant"] = names[str(one["tenant"])]
@@ -90,7 +90,7 @@ def changes_table(rows: list[ChangeView], width: int) -> Table:
 
 
 def nothing_text(asked: Mapping[str, object]) -> str:
-    """What is said where there is no row: whether that is for what was asked for alone."""
+    """Return the text for an empty result: whether there are no changes, or none that match."""
     given = [f"{key} {value}" for key, value in asked.items() if value is not None]
     return f"no change matches {', '.join(given)}" if given else "no changes yet"
 
@@ -132,7 +132,7 @@ def command(
     asked["by"] = by
     rows = remote.call("GET", "changes", cgroup=tenant, limit=limit, **asked)
     if not rows and tenant is not None:
-        # A cgroup that is gone still has a history; only a name without one must be a tenant's.
+        # A removed cgroup still has a history, so only a name without history must be a tenant's.
         cgroup = remote.cgroup(tenant, node)
         rows = remote.call("GET", "changes", cgroup=cgroup, limit=limit, **asked)
     if as_json:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot pin`, `unpin` and `revert`: what an operator fixes of one tenant."""
+"""`cachepilot pin`, `unpin` and `revert`: fixes the policy or the limit of one tenant."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ def _pinned(policy: str | None, limit_bytes: int | None) -> str:
 
 
 def _limit_bytes(remote: Controller, cgroup: str, node: str | None, text: str) -> int:
-    """The size that is meant; a share is one of the memory capacity of the nodes of the tenant."""
+    """Return the size in bytes; a share refers to the memory capacity of the tenant's nodes."""
     on = {one.node for one in remote.tenants(node) if one.cgroup == cgroup}
     sizes = {
         formats.parse_bytes("--limit", text, one.budget_bytes)
@@ -86,7 +86,7 @@ def unpin(
         remote.call("DELETE", "pins", cgroup=tenant, node=node)
         cgroup = tenant
     except UnknownToControllerError:
-        # A pin outlives its cgroup, so only a name that has none is compared with tenants.
+        # A pin outlives its cgroup, so only a name without a pin is compared with tenants.
         cgroup = remote.cgroup(tenant, node)
         remote.call("DELETE", "pins", cgroup=cgroup, node=node)
     if as_json:

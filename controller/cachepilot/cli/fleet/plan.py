@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot plan --what-if`: what would be planned if something were different."""
+"""`cachepilot plan --what-if`: the plan under other assumptions."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def _node(controller: Controller, name: str | None) -> tuple[str, int]:
-    """The node that is meant, and its memory capacity."""
+    """Return the chosen node's name and its memory capacity in bytes."""
     budgets = {node.name: node.budget_bytes for node in controller.nodes()}
     if name is not None:
         if name not in budgets:
@@ -38,7 +38,10 @@ def _node(controller: Controller, name: str | None) -> tuple[str, int]:
 
 
 def _by_cgroup(option: str, told: Mapping[str, T], cgroups: Mapping[str, str]) -> dict[str, T]:
-    """What is told of each cgroup, by the names that it has; InputError for one told twice."""
+    """Return the values keyed by cgroup instead of the given names.
+
+    Raises InputError if two names mean the same cgroup.
+    """
     found: dict[str, T] = {}
     for name, value in told.items():
         if cgroups[name] in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cachepilot consolidate --rollout` says of rehearsals, measured before anybody moves."""
+"""The rehearsals part of `cachepilot consolidate --rollout`, measured before any tenant moves."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ RUNNING = {
 
 
 def lines(found: RehearsalView) -> Iterator[str]:
-    """How a rehearsal stands; each tenant while that is open, and those that missed."""
+    """Yield the state of a rehearsal, each tenant while it runs, and the tenants that missed."""
     yield f"{found.node}: {_state(found)}"
     if found.state in RUNNING:
         for one in found.tenants:
@@ -79,7 +79,7 @@ def _target(one: RehearsedView) -> str:
 
 
 def _missed(one: RehearsedView) -> str:
-    """By how much, and until when it is not tried again."""
+    """Return by how much a tenant missed, and until when less memory is not tried again."""
     short = "" if one.short is None else f", {formats.share(one.short)} less than that"
     again = ""
     if one.until_s is not None and one.least_bytes is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot consolidate --apply`, `--rollout` and `--stop`: a consolidation carried out."""
+"""`cachepilot consolidate --apply`, `--rollout` and `--stop`: execution of a consolidation."""
 
 import sys
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ CONSOLIDATION, SPREAD = "consolidation", "consolidation/spread"
 
 
 def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
-    """The nodes that tenants are to leave: none where nobody has to move.
+    """Return the drains to execute; none if no tenant has to move.
 
-    InputError for a `node` that nobody can leave, and where nodes stay short.
+    Raises InputError for a `node` that no tenant can leave, and if nodes stay short.
     """
     drains = [one for one in found.drains if node in (None, one.node)]
     is_fine = isinstance(found, Consolidation) or not found.left
@@ -40,13 +40,13 @@ def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
 
 
 def left(found: Spread) -> Iterator[tuple[str, str]]:
-    """Nodes that stay short, and of what, in words."""
+    """Yield each node that stays short, and what of, in words."""
     for node, why in found.left.items():
         yield node, f"{why}; no node has room for who could leave {node}"
 
 
 def costs(drains: list[Drain]) -> Iterator[str]:
-    """What is going to happen, predicted: who moves, what that costs, and what it saves."""
+    """Yield in words which tenants would move, the predicted costs, and the memory saved."""
     for drain in drains:
         cold = sum(one.cold_pages for one in drain.moves) * PAGE_BYTES
         frees = f", which frees {human_bytes(drain.freed_bytes)}" if drain.freed_bytes else ""
@@ -61,10 +61,10 @@ def costs(drains: list[Drain]) -> Iterator[str]:
 def apply(
     remote: Controller, node: str | None, yes: bool, as_json: bool, spreads: bool = False
 ) -> None:
-    """Begins a rollout, once a person has agreed to what it costs.
+    """Begin a rollout after a person has agreed to its costs.
 
-    To move nobody is no failure: a timer asks for it again and again, also where all have room or
-    the nodes are empty already. It is one where a node is short and nobody can leave it.
+    If no tenant has to move, that is a success: a timer may repeat the command although all nodes
+    have room or are empty already. It is an error if a node is short and no tenant can leave it.
     """
     value = remote.call("GET", SPREAD if spreads else CONSOLIDATION)
     found = parsed(Spread, value) if spreads else parsed(Consolidation, value)
@@ -96,7 +96,7 @@ def apply(
 
 
 def show(remote: Controller, as_json: bool) -> None:
-    """The last rollout, with what was measured of each move."""
+    """Print the last rollout, with the measurements of each move."""
     value = remote.call("GET", "consolidation/rollout")
     if as_json:
         tables.print_json(value)
@@ -109,7 +109,7 @@ def show(remote: Controller, as_json: bool) -> None:
 
 
 def stop(remote: Controller, as_json: bool) -> None:
-    """Stops the rollout that runs."""
+    """Stop the running rollout."""
     value = remote.call("POST", "consolidation/stop")
     if as_json:
         tables.print_json(value)
@@ -118,7 +118,7 @@ def stop(remote: Controller, as_json: bool) -> None:
 
 
 def parts(found: RolloutView) -> Iterator[RenderableType]:
-    """A table of the moves, and how it stands."""
+    """Yield a table of the moves, then the state of the rollout."""
     yield _table(found)
     done = f"nodes drained: {', '.join(found.emptied) or 'none'}"
     if found.spreads:
@@ -161,7 +161,10 @@ def _seconds(one: MovedView) -> str:
 
 
 def _judged(checks: list[CheckView]) -> str:
-    """In how many windows all that was measured was met; a `keep` is judged by its mean."""
+    """Return in how many windows the SLOs were met, and how many `keep` checks were.
+
+    A `keep` check is judged by its mean throughput.
+    """
     slos = [one for one in checks if one.kind != KEEP]
     kept = [one for one in checks if one.kind == KEEP]
     told = []

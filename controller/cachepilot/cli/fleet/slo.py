@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot slo`: what is asked of each tenant, by command or by file."""
+"""`cachepilot slo`: the objectives of tenants, by command or by file."""
 
 import difflib
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _note_unmatched(patterns: Sequence[str]) -> None:
 
 
 def _show_difference(before: Objectives, after: Objectives) -> None:
-    """The objectives file before and after, line by line; only what changes."""
+    """Print the differences between the objectives files before and after."""
     old, new = (objectives_toml(each).splitlines() for each in (before, after))
     out = tables.console()
     for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
@@ -70,7 +70,7 @@ def _show_difference(before: Objectives, after: Objectives) -> None:
 
 
 def _change(before: Objectives, after: Objectives, dry_run: bool, as_json: bool) -> bool:
-    """Shows the difference; whether the caller is to make it so."""
+    """Show the difference; return whether the caller should apply the change."""
     if as_json:
         if dry_run:
             tables.print_json(objectives_document(after))
@@ -141,7 +141,7 @@ def _indicator(text: str) -> str | dict[str, str]:
 def _statement(
     before: Objectives, pattern: str, given: dict[str, Any], unset: list[str]
 ) -> Objective:
-    """The objective of `pattern` with the given keys replaced and the unset ones at default."""
+    """Return the objective of `pattern` with `given` keys replaced and `unset` keys at default."""
     found = next((one for one in before.tenants if one.pattern == pattern), None)
     table = {"cgroup": pattern} if found is None else objective_table(found)
     for key in unset:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot status`: nodes and tenants as they are now, once or for as long as one looks."""
+"""`cachepilot status`: the present state of nodes and tenants, once or continuously."""
 
 import sys
 import time
@@ -22,33 +22,33 @@ from cachepilot.cli.terminal.options import JsonOption
 
 @dataclass(frozen=True)
 class State:
-    """What the controller says of nodes and tenants, as JSON."""
+    """The controller's JSON of nodes and tenants."""
 
     nodes: list[dict[str, Any]]
     tenants: list[dict[str, Any]]
 
     @classmethod
     def of(cls, controller: Controller, node: str | None) -> "State":
-        """Asks for both; of one node, only it and its tenants."""
+        """Request both; with `node`, only that node and its tenants."""
         tenants = controller.call("GET", "tenants", node=node)
         nodes = controller.call("GET", "nodes")
         return cls([one for one in nodes if node in (None, one["name"])], tenants)
 
     def as_object(self) -> dict[str, Any]:
-        """The JSON as it came."""
+        """Return the JSON as received."""
         return {"nodes": self.nodes, "tenants": self.tenants}
 
     def table(self, width: int) -> RenderableType:
-        """For people."""
+        """Return the state as a table for people."""
         nodes = parsed(list[NodeView], self.nodes)
         tenants = parsed(list[TenantView], self.tenants)
         return status_table.status(nodes, tenants, width)
 
 
 def _look(controller: Controller, node: str | None, interval: float) -> None:
-    """Redraws until Ctrl-C; an outage is shown above the last state that was seen.
+    """Redraw until Ctrl-C; during an outage show the error above the last state.
 
-    A terminal gets its old content back, with the last state below it.
+    At the end the terminal's old content is restored, and the last state printed below it.
     """
     from rich.live import Live  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ def _look(controller: Controller, node: str | None, interval: float) -> None:
 
 
 def _follow(controller: Controller, node: str | None, interval: float, as_json: bool) -> None:
-    """One state after the other, for a pipe: tables, or a line of JSON each."""
+    """Print one state after the other, for a pipe: tables, or one line of JSON each."""
     with suppress(KeyboardInterrupt):
         while True:
             state = State.of(controller, node)

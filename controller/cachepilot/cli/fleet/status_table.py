@@ -26,7 +26,7 @@ SLO_NAMES = {"throughput_ops": "ops/s", "latency_p99_us": "p99 us", "hit_ratio":
 
 
 def node_line(node: NodeView) -> Text:
-    """One node: who it is, how much is given away, and what is wrong."""
+    """Return one node's line: identity, allocated memory, and problems."""
     line = Text(node.name, style="bold")
     line.append(f"  {node.kind}, {node.kernel}", style="not bold")
     if not node.connected:
@@ -51,7 +51,7 @@ def node_line(node: NodeView) -> Text:
 
 
 def slo_text(slo: SloView) -> Text:
-    """An SLO in short: the share of windows that met it, kind and bound; what is wrong."""
+    """Return an SLO in short: the share of windows that met it, kind and bound, and problems."""
     bound = "≤" if slo.kind == "latency_p99_us" else "≥"
     target = formats.share(slo.target) if slo.kind == "hit_ratio" else formats.count(slo.target)
     text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
@@ -75,7 +75,7 @@ def _limit(tenant: TenantView) -> str:
 
 
 def _last(tenant: TenantView, now_s: float) -> Text:
-    """What matters most: silence, interference, low confidence, a trial, the last decision."""
+    """Return what matters most: stale, interference, low confidence, a trial, last decision."""
     if tenant.stale:
         return Text("stale", style="bold red")
     if tenant.interference:
@@ -108,14 +108,14 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
 
 
 def _needed(rows: Sequence[dict[str, Text]], name: str) -> int:
-    """What a column takes when texts are cut to TEXT_COLUMNS, numbers not."""
+    """Return the width of a column if texts are cut to TEXT_COLUMNS and numbers are not."""
     cells = [line.cell_len for row in rows for line in row[name].split("\n")]
     widest = max([len(name), *cells])
     return PADDING_COLUMNS + (widest if name in NUMBERS else min(widest, TEXT_COLUMNS))
 
 
 def _fitting(rows: Sequence[dict[str, Text]], several_nodes: bool, width: int) -> list[str]:
-    """The columns for which there is room."""
+    """Return the columns that fit into the width."""
     columns = [name for name in COLUMNS if several_nodes or name != "node"]
     for dropped in DROPPED_FIRST:
         if sum(_needed(rows, name) for name in columns) <= width:
@@ -125,7 +125,7 @@ def _fitting(rows: Sequence[dict[str, Text]], several_nodes: bool, width: int) -
 
 
 def _shorten_names(rows: Sequence[dict[str, Text]], columns: Sequence[str], width: int) -> None:
-    """Cuts names of nodes and tenants to what the other columns leave, each apart from the rest."""
+    """Cut names of nodes and tenants to the remaining width so that they stay distinct."""
     for name in NAMES:
         left = width - sum(_needed(rows, one) for one in columns if one != name)
         room = max(TEXT_COLUMNS, left - PADDING_COLUMNS)
@@ -135,15 +135,15 @@ def _shorten_names(rows: Sequence[dict[str, Text]], columns: Sequence[str], widt
 
 
 def tenant_table(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int) -> Table:
-    """A row per tenant. Texts are cut where the line ends, the longest first; names stay apart."""
-    # Ages are by the clock of the tenant's node, which may run in virtual time.
+    """Return a table with a row per tenant; long texts are cut, names stay distinct."""
+    # Ages use the clock of the tenant's node, which may run in virtual time.
     now_s = {node.name: node.last_seen_s for node in nodes}
     rows = [_row(one, now_s.get(one.node, one.last_decision_s or 0.0)) for one in tenants]
     columns = _fitting(rows, len(nodes) > 1, width)
     _shorten_names(rows, columns, width)
     table = tables.new_table()
     for name in columns:
-        # The width that is missing is taken from columns that may wrap; their cells are cut.
+        # rich takes missing width from columns that may wrap; their cells are cut.
         justify: JustifyMethod = "right" if name in NUMBERS else "left"
         table.add_column(name, justify=justify, no_wrap=name in (*NUMBERS, *NAMES))
     for row in rows:
@@ -154,7 +154,7 @@ def tenant_table(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width
 
 
 def status(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int) -> RenderableType:
-    """A line per node above a row per tenant."""
+    """Return a line per node above a row per tenant."""
     if not nodes:
         return Text("no node has connected yet: start an agent by `cachepilot agent run`")
     advice = (

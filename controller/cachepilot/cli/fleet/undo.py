@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot undo`: takes the last change of objectives or pins back."""
+"""`cachepilot undo`: undoes the last change of objectives or pins."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ def command(
     last = remote.call("GET", "undo")
     one = parsed(StatedChange, last)
     if not dry_run:
-        # By its number: what somebody else changes meanwhile is not undone.
+        # The number makes sure that a change by somebody else meanwhile is not undone.
         ordered(remote, "undo", {"change": one.change}, yes)
     if as_json:
         tables.print_json(last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the node's agent: this process becomes it, with its arguments and its help."""
+"""Commands of the node's agent: this process executes it, with its arguments and its help."""
 
 import os
 
@@ -8,7 +8,7 @@ import typer
 from cachepilot import agent
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""Of the command in Typer: nothing of the arguments is looked at, not even --help."""
+"""Typer's settings for these commands: it parses no argument, not even --help."""
 
 
 def _become(*words: str) -> None:

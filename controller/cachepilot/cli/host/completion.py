@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot completion`: what a shell needs to complete commands, options and names."""
+"""`cachepilot completion`: scripts with which shells complete commands, options and names."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,7 +11,7 @@ from cachepilot.cli.lazy import VARIABLE
 
 
 class Shell(StrEnum):
-    """Shells that can be completed for."""
+    """Shells for which there is a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot controller`: the service of the fleet, and the check of its configuration."""
+"""`cachepilot controller`: runs the fleet's controller and checks its configuration."""
 
 import logging
 from pathlib import Path
@@ -26,7 +26,7 @@ ConfigOption = Annotated[
 def run(config: ConfigOption = None) -> None:
     """Run the controller until SIGTERM or Ctrl-C: agents dial it, this program asks it."""
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    # It brings gRPC, SciPy and the web server, which no other command waits for.
+    # This imports gRPC, SciPy and the web server; no other command should wait for them.
     from cachepilot.api import main  # noqa: PLC0415
 
     main.run(config)

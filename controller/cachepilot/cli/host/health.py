@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the controller of a configuration answers, asked as a probe on its own host does."""
+"""Checks whether the controller of a configuration answers; for probes on its own host."""
 
 import ssl
 from pathlib import Path
@@ -13,11 +13,11 @@ from cachepilot.fleet.default_config import configured
 
 ANSWER_SECONDS = 8.0
 LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where who listens at every address is reached from its own host."""
+"""The addresses that reach a server which listens at every address, from its own host."""
 
 
 def _url(config: ControllerConfig, path: str) -> str:
-    """Where it answers, as seen from its own host."""
+    """Return the URL of the controller, as seen from its own host."""
     host, port = split_address(config.http)
     host = LOOPBACK_OF.get(host, host)
     shown = f"[{host}]" if ":" in host else host
@@ -26,10 +26,11 @@ def _url(config: ControllerConfig, path: str) -> str:
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Shows the controller's own certificate and does not look at the one that is shown.
+    """Return a context that shows the controller's own certificate and does not check the server's.
 
-    It need not name this host's loopback, and nothing secret is sent. That it is good as a client's
-    is what the answer proves: one that ran out is not, and a restart reads the files again.
+    The server's certificate need not name the loopback address, and nothing secret is sent. A
+    successful answer proves that the certificate is valid for a client. An expired one makes the
+    probe fail, and the restart of the controller that follows reads the files again.
     """
     found = Credentials(certificate=tls.certificate, key=tls.key).context()
     found.check_hostname = False
@@ -46,7 +47,10 @@ def _reason(answer: httpx.Response) -> str:
 
 
 def check_health(config_path: Path | None, only_alive: bool = False) -> str:
-    """What /healthz answers, or /livez; InputError when nothing does, in time and with 200."""
+    """Return the answer of /healthz, or of /livez.
+
+    Raises InputError if there is no answer in time, or its status is not a success.
+    """
     config = configured(config_path)
     url = _url(config, "/livez" if only_alive else "/healthz")
     verify = False if config.tls is None else _context(config.tls)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot man`: the manual pages, made of the commands themselves."""
+"""`cachepilot man`: the manual pages, generated from the commands themselves."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ EXIT_STATUS = [
 
 
 def escaped(text: str) -> str:
-    """Text in which troff finds no request and no escape."""
+    """Return text in which troff finds no request and no escape."""
     lines = text.replace("\\", "\\(rs").replace("-", "\\-").splitlines()
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
 
@@ -66,7 +66,7 @@ def _page(command: Any, context: Any, name: str, line: str) -> Iterator[str]:
 
 
 def _passed_on(entry: Entry) -> Iterator[str]:
-    """A command of the agent, by its own help."""
+    """Yield the page of an agent's command, which contains the agent's own help."""
     name = f"{ROOT} {entry.name}"
     yield from _head(name, entry.help)
     words = [] if entry.name == "agent" else [entry.name]
@@ -105,7 +105,7 @@ def _first_sentence(text: str | None) -> str:
 
 
 def _pages_of(command: Any, name: str, line: str) -> Iterator[tuple[str, str]]:
-    """The page of a command, and those of the commands below it."""
+    """Yield the page of a command, and those of its subcommands."""
     context = command.context_class(command, info_name=name)
     yield name.replace(" ", "-"), "\n".join(_page(command, context, name, line))
     if isinstance(command, TyperGroup):
@@ -115,7 +115,7 @@ def _pages_of(command: Any, name: str, line: str) -> Iterator[tuple[str, str]]:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Name and text of each page, without the section."""
+    """Yield name and text of each page; the name has no section."""
     yield ROOT, "\n".join(_root())
     for entry in entries():
         name = f"{ROOT} {entry.name}"

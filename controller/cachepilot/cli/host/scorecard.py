@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot scorecard`: every figure of the experiments against its goal."""
+"""`cachepilot scorecard`: every figure of the experiments compared with its goal."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot vm`: a command, or a shell, on a kernel of this project in a virtual machine."""
+"""`cachepilot vm`: a command or a shell on one of this project's kernels in a virtual machine."""
 
 import re
 import signal
@@ -58,7 +58,7 @@ _UNITS_BYTES = {"M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def size_bytes(option: str, text: str) -> int:
-    """A size like 512M, 2G or 2GiB in bytes; raises InputError naming the option."""
+    """Return a size like 512M, 2G or 2GiB in bytes; InputError names the option."""
     match = re.fullmatch(r"(\d{1,9})([MGT])(?:iB)?", text, re.ASCII)
     if match is None:
         raise InputError(f"{option} {text}: not a size (allowed: like 512M, 2G or 1T)")
@@ -77,7 +77,7 @@ def _shares(given: list[Path] | None) -> tuple[Path, ...]:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Ends with a status of its own when the machine, not the command, failed."""
+    """Exit with a separate status if the machine failed, and not the command."""
     try:
         yield
     except vm.VmError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and sizes of tenants, as they are read and as they are typed."""
+"""Formats and parsers for numbers and sizes of tenants."""
 
 import math
 import re
@@ -19,24 +19,24 @@ T = TypeVar("T")
 
 
 def limit(amount_bytes: int | None) -> str:
-    """A limit; 0 stands for none."""
+    """Return a limit as text; 0 means no limit."""
     return human_bytes(amount_bytes) if amount_bytes else "none"
 
 
 def count(value: float | None) -> str:
-    """A rate, or what has no unit: `5,240`, `12.5`."""
+    """Return a rate or a number without unit: `5,240`, `12.5`."""
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.3g}"
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """A share between 0 and 1 in percent."""
+    """Return a share between 0 and 1 in percent."""
     return UNKNOWN if value is None else f"{value:.{digits}%}"
 
 
 def recommendation(one: RecommendationView) -> str:
-    """What is recommended, its bounds, what it would bring, and how sure that is."""
+    """Return a recommendation with its bounds, its predicted effect, and its confidence."""
     bounds = f"{human_bytes(one.lower_bytes)} to {human_bytes(one.upper_bytes)}"
     low, high = count(one.throughput_low_ops), count(one.throughput_high_ops)
     text = (
@@ -44,14 +44,14 @@ def recommendation(one: RecommendationView) -> str:
         f"{count(one.throughput_ops)} ops/s ({low} to {high}), as it is {count(one.present_ops)}"
     )
     if one.confidence is not None:
-        # A chance that is rounded up to certainty would say more than is known.
+        # Rounding a probability up to 100% would claim more than is known.
         sure = math.floor(1000 * min(one.confidence, 0.999)) / 1000
         text += f"; {share(sure)} sure of at least {count(one.at_least_ops)}"
     return text
 
 
 def duration(seconds: float) -> str:
-    """`4 s`, `3 min`, `5 h`, `2 d`."""
+    """Return `4 s`, `3 min`, `5 h` or `2 d`."""
     for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * scale:
             return f"{seconds / scale:.0f} {unit}"
@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 def slo_value(kind: str, value: float | None) -> str:
-    """A value in the unit of its SLO."""
+    """Return a value in the unit of its SLO."""
     if value is None:
         return UNKNOWN
     unit = {"throughput_ops": " ops/s", "latency_p99_us": " us"}.get(kind)
@@ -73,19 +73,19 @@ def _exact(kind: str, value: float, digits: int) -> str:
 
 
 def slo_values(kind: str, *values: float | None) -> list[str]:
-    """Values beside the first, a target, in the unit of its SLO.
+    """Return values in the unit of their SLO; the first is the target.
 
-    One that misses the target by little has as many digits as it takes to see that.
+    A value close to the target has as many digits as are needed to see the difference.
     """
     found = apart(values, partial(slo_value, kind), partial(_exact, kind))
     return [UNKNOWN if one is None else one for one in found]
 
 
 def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:
-    """A size with its unit in bytes, whole pages; a share is one of `of_bytes`, if that is given.
+    """Return a size with a unit in bytes, rounded to whole pages; a share refers to `of_bytes`.
 
-    Raises InputError naming the option and the forms that are allowed. A bare number is refused:
-    who types one may mean bytes, pages or MiB.
+    Raises InputError naming the option and the allowed forms. A number without a unit is refused,
+    because it could mean bytes, pages or MiB. A share is refused without `of_bytes`.
     """
     allowed = "bytes like 64MiB, pages like 16384pages" + (
         "" if of_bytes is None else ", or a share of the node's memory capacity like 5%"
@@ -104,7 +104,7 @@ def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:
 
 
 def parse_rate(option: str, text: str) -> float:
-    """Operations per second, above 0; InputError naming the option."""
+    """Return operations per second, above 0; InputError names the option."""
     try:
         value = float(text)
     except ValueError:
@@ -117,7 +117,7 @@ def parse_rate(option: str, text: str) -> float:
 def parse_pairs(
     option: str, texts: list[str] | None, read: Callable[[str, str], T]
 ) -> dict[str, T]:
-    """CGROUP=VALUE, each cgroup once, values by `read(option, text)`."""
+    """Parse CGROUP=VALUE texts, each cgroup once, with `read(option, text)` for the values."""
     pairs: dict[str, T] = {}
     for text in texts or []:
         cgroup, equals, value = text.rpartition("=")

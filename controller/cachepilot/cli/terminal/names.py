@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long names in short columns: cut where they are alike, never where they differ."""
+"""Shortens long names for narrow columns so that they stay distinct."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 CUT = "…"
 LEAST_COLUMNS = 8
-"""Narrower columns could not hold a mark, and what tells two names apart."""
+"""Narrower columns could not contain both the mark and the part that distinguishes two names."""
 
 
 def _end(name: str, width: int) -> str:
@@ -18,7 +18,7 @@ def _middle(head: int) -> Callable[[str, int], str]:
 
 
 def _around(at: int) -> Callable[[str, int], str]:
-    """What stands around a place, where a name differs from another."""
+    """Return a function that keeps the part of a name around a position."""
 
     def cut(name: str, width: int) -> str:
         start = max(0, min(at - width // 2, len(name) - width + 2))
@@ -29,7 +29,7 @@ def _around(at: int) -> Callable[[str, int], str]:
 
 
 def _first_difference(names: Sequence[str]) -> int:
-    """The greatest place up to which two of the names are alike."""
+    """Return the largest position up to which two of the names agree."""
     ordered = sorted(names)
     found = 0
     for one, other in pairwise(ordered):
@@ -39,10 +39,10 @@ def _first_difference(names: Sequence[str]) -> int:
 
 
 def shortened(names: Sequence[str], width: int) -> dict[str, str]:
-    """Each of the names in at most `width` columns (at least LEAST_COLUMNS), no two alike.
+    """Return each name in at most `width` columns (at least LEAST_COLUMNS), all distinct.
 
-    Their ends are kept if these differ, or else the beginning and the end, or else what stands
-    around the place where they differ. A number tells apart what no cut does.
+    The ends of names are kept if these differ, otherwise the beginning and the end, otherwise the
+    part around the position where they differ. If no cut distinguishes them, they are numbered.
     """
     width = max(width, LEAST_COLUMNS)
     known = list(dict.fromkeys(names))

@@ -60,7 +60,7 @@ PlotOption = Annotated[
 
 
 def check_plot(path: Path | None) -> None:
-    """Refuses a plot file that could not be written, before any work is done for it."""
+    """Refuse a plot file that could not be written, before any work is done for it."""
     if path is None:
         return
     if path.suffix not in PLOT_SUFFIXES:
@@ -76,6 +76,6 @@ def check_plot(path: Path | None) -> None:
 def footprint(
     trace: Path, reading: _models.TraceOptions | None, reporter: Reporter
 ) -> tuple[int, int]:
-    """(requests, distinct pages) of `trace`; without options, as its suffix says."""
+    """Return (requests, distinct pages) of `trace`; without options, the suffix decides."""
     with reporter.stage(f"reading {trace.name}") as report:
         return _models.trace_footprint(str(trace), reading, report)

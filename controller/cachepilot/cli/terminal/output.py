@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which form a command prints its answer: `-o`, and `--json` for the commonest."""
+"""The form in which a command prints its answer: `-o`, or `--json` for the most common one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ import typer
 
 
 class Form(StrEnum):
-    """What is printed: for people, with all columns, or for programs."""
+    """The forms of output: for people, for people with all columns, or for programs."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -20,7 +20,7 @@ class Form(StrEnum):
 
     @property
     def is_data(self) -> bool:
-        """Whether a program reads it."""
+        """Whether the form is for programs."""
         return self in (Form.JSON, Form.YAML)
 
 
@@ -32,13 +32,13 @@ _form: ContextVar[Form] = ContextVar("form", default=Form.TABLE)
 
 
 def form() -> Form:
-    """That of the command that runs."""
+    """Return the form of the running command."""
     return _form.get()
 
 
 @contextmanager
 def printed_as(form: Form) -> Iterator[None]:
-    """What is printed inside has this form."""
+    """Print everything inside the block in this form."""
     token = _form.set(form)
     try:
         yield

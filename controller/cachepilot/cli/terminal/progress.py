@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars on stderr: only on a terminal, and only once the work has taken two seconds."""
+"""Progress bars on stderr: only on a terminal, and only for work of more than two seconds."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ Report = Callable[[float], None]
 
 
 class Reporter:
-    """The progress of one command, stage after stage, in one bar that vanishes at the end."""
+    """The progress of one command, stage after stage, in one bar that disappears at the end."""
 
     def __init__(
         self,
@@ -46,7 +46,10 @@ class Reporter:
 
     @contextmanager
     def stage(self, label: str) -> Iterator[Report | None]:
-        """A call for shares of this stage done, 0 to 1, or None where nobody would see it."""
+        """Yield a function that reports the done share (0 to 1) of this stage.
+
+        Yields None if stderr is not a terminal.
+        """
         if not self._stream.isatty():
             yield None
             return
@@ -69,7 +72,7 @@ class Reporter:
             self._bar.update(self._task, completed=min(share, 1.0), refresh=True)
 
     def _new_bar(self) -> "Progress":
-        # Most commands are done before there would be a bar, and imports are most of their time.
+        # Most commands end before a bar would appear, and importing rich takes most of their time.
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import (  # noqa: PLC0415
             BarColumn,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of how to read a trace, which every command about traces takes."""
+"""The options for reading a trace, shared by all commands about traces."""
 
 import functools
 import inspect
@@ -53,13 +53,13 @@ def _options(
         ),
     ] = False,
 ) -> _models.TraceOptions:
-    """What the options say; those that do not fit a trace are refused when it is read."""
+    """Return the options as one value; reading refuses those that do not fit the trace."""
     page_bytes = None if page_size is None else parse_bytes(page_size)
     return _models.TraceOptions(format, column, offset, length, page_bytes, whole_requests)
 
 
 def reads_traces(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command these options; it gets them together, as its argument `reading`."""
+    """Add these options to a command, which gets them together in its argument `reading`."""
     own = inspect.signature(command)
     shared = list(inspect.signature(_options).parameters.values())
     kept = [parameter for parameter in own.parameters.values() if parameter.name != ARGUMENT]

@@ -21,21 +21,21 @@ PIPE_COLUMNS = 160
 ALL_COLUMNS = 1000
 WIDE_COLUMNS = 110
 VERDICT_STYLES = {"met": "green", "missed": "bold red", "stale": "bold red"}
-"""Of what is said of an SLO."""
+"""Styles for the verdict of an SLO."""
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class _Console(Console):
-    """One that leaves it to the entry point what becomes of a command whose reader is gone."""
+    """A console that leaves a closed pipe to the entry point, and escapes control characters."""
 
     def on_broken_pipe(self) -> None:
-        """The base class would end the process with status 1."""
+        """Raise; the base class would exit the process with status 1."""
         raise BrokenPipeError
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As the base class, but a terminal obeys nothing that is in a name."""
+        """Render like the base class, but escape characters in names that a terminal would obey."""
         for one in super().render(renderable, options):
             is_plain = one.control or one.text.isprintable() or one.text == "\n"
             yield one if is_plain else Segment(_harmless(one.text), one.style)
@@ -46,9 +46,9 @@ def _harmless(text: str) -> str:
 
 
 def console() -> Console:
-    """A console on stdout; into a pipe it does not fold tables at the usual 80 columns.
+    """Return a console on stdout; into a pipe it does not fold tables at 80 columns.
 
-    With `-o wide` it leaves no column out, whatever the terminal does with longer lines.
+    With `-o wide` no column is omitted, however wide the terminal is.
     """
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     width = ALL_COLUMNS if form() is Form.WIDE else PIPE_COLUMNS if piped else None
@@ -56,7 +56,7 @@ def console() -> Console:
 
 
 def new_table(title: str | None = None) -> Table:
-    """An empty table in the one style of this program."""
+    """Return an empty table in the style of this program."""
     return Table(
         box=box.SIMPLE_HEAD,
         title=None if title is None else Text(title),
@@ -67,26 +67,26 @@ def new_table(title: str | None = None) -> Table:
 
 
 def add_columns(table: Table, names: Sequence[str], justify: JustifyMethod = "right") -> None:
-    """Appends columns that do not wrap, numbers to the right by default."""
+    """Append columns that do not wrap, aligned to the right by default."""
     for name in names:
         table.add_column(name, justify=justify, no_wrap=True)
 
 
 def best(text: str, is_best: bool) -> Text:
-    """`text`, in bold when it is the best of its column."""
+    """Return `text`, in bold if it is the best of its column."""
     return Text(text, style="bold" if is_best else "")
 
 
 class Simulated(Protocol):
-    """What became of a policy in a simulation."""
+    """The result of one policy in a simulation."""
 
     @property
     def policy(self) -> str:
-        """Its name."""
+        """The policy's name."""
 
     @property
     def miss_ratio(self) -> float:
-        """0 to 1."""
+        """The miss ratio, 0 to 1."""
 
 
 Result = TypeVar("Result", bound=Simulated)
@@ -95,9 +95,9 @@ Result = TypeVar("Result", bound=Simulated)
 def add_ranked(
     table: Table, results: Sequence[Result], cells: Callable[[Result], Sequence[str]]
 ) -> None:
-    """Appends a row for each policy, by its miss ratio, the least in bold.
+    """Append a row for each policy in the order of miss ratios, the lowest in bold.
 
-    Behind its name and its miss ratio come its `cells`, as far as there are columns.
+    Name and miss ratio are followed by the result's `cells`, limited to the table's columns.
     """
     least = min(result.miss_ratio for result in results)
     for row in sorted(results, key=lambda result: result.miss_ratio):
@@ -108,7 +108,7 @@ def add_ranked(
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values between 0 and 1 as one character each."""
+    """Return values between 0 and 1 as one character each."""
     top = len(SPARKS) - 1
     return "".join(SPARKS[min(top, max(0, round(value * top)))] for value in values)
 
@@ -124,9 +124,9 @@ def _finite(value: Any) -> Any:
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
-    """One document on stdout, JSON or what `-o` says; a number that is not finite becomes null.
+    """Print one document in JSON, or the form of `-o`; numbers that are not finite become null.
 
-    Without `indent` it is a line of JSON.
+    Without `indent` the JSON is a single line.
     """
     if form() is Form.YAML:
         import yaml  # noqa: PLC0415
@@ -139,6 +139,6 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """What a reader of stdout should know beside it, a line each on stderr."""
+    """Print notes for the reader of stdout on stderr, one line each."""
     for note in notes:
         print(f"note: {note}", file=sys.stderr)

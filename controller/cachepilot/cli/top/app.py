@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The full screen list of tenants: sorted, filtered, with a page for each."""
+"""The full-screen list of tenants: sorted, filtered, with a page for each."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ NO_TENANTS = "no tenant yet: start an agent by `cachepilot agent run`"
 
 
 class TopApp(App[None]):
-    """Tenants of all nodes, asked for again every `interval_s` seconds."""
+    """The tenants of all nodes, requested every `interval_s` seconds."""
 
     TITLE = "cachepilot"
     ENABLE_COMMAND_PALETTE = False
@@ -51,7 +51,7 @@ class TopApp(App[None]):
         self._is_asking = False
 
     def compose(self) -> ComposeResult:
-        """Nodes above tenants, the filter when it is asked for, what is wrong, and the keys."""
+        """Yield nodes, tenants, the filter (hidden at first), a line for problems, and the keys."""
         yield Static(id="nodes")
         yield DataTable(id="tenants", cursor_type="row", zebra_stripes=True)
         yield Input(id="filter", placeholder="tenant, node, policy or state of an SLO")
@@ -59,7 +59,7 @@ class TopApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Asks at once, and then every interval."""
+        """Request the list at once, and then every interval."""
         self._table.focus()
         self._ask()
         self.set_interval(self._interval_s, self._ask)
@@ -69,7 +69,7 @@ class TopApp(App[None]):
         return self.query_one("#tenants", DataTable)
 
     def _ask(self) -> None:
-        """Unless the last answer is waited for: no thread ends before it has one."""
+        """Request the list, unless a request is running: its thread ends only with an answer."""
         if not self._is_asking:
             self._is_asking = True
             self.run_worker(self._load, thread=True, exclusive=True, group="list")
@@ -86,7 +86,7 @@ class TopApp(App[None]):
         self.call_from_thread(self._take, tenants, known)
 
     def _is_shown(self) -> bool:
-        """An answer may come before the list is drawn, or while the program ends."""
+        """Whether the list exists: an answer may come before it is drawn, or at the very end."""
         return self.is_running and bool(self.screen_stack[0].query("#problem"))
 
     def _tell_outage(self, problem: str) -> None:
@@ -106,7 +106,7 @@ class TopApp(App[None]):
         self._draw()
 
     def _draw(self) -> None:
-        """The rows again; the cursor stays with its tenant, also when that moved."""
+        """Redraw the rows; the cursor stays on its tenant even if the tenant's row moved."""
         table = self.screen_stack[0].query_one("#tenants", DataTable)
         chosen = self._chosen(table)
         table.clear(columns=True)
@@ -135,28 +135,28 @@ class TopApp(App[None]):
         return None if one is None else (one.node, one.cgroup)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of the list are none of a tenant's page."""
+        """Disable the keys of the list while a tenant's page is open."""
         return len(self.screen_stack) == 1 or action not in LIST_ACTIONS
 
     def action_sort(self, step: int) -> None:
-        """By the next column, or the one before."""
+        """Sort by the next column, or by the previous one."""
         self._sorted_by = (self._sorted_by + step) % len(COLUMNS)
         self._is_reversed = False
         self._draw()
 
     def action_reverse(self) -> None:
-        """The other way around."""
+        """Reverse the order."""
         self._is_reversed = not self._is_reversed
         self._draw()
 
     def action_filter(self) -> None:
-        """Opens the line for the words that tenants must hold."""
+        """Open the input line for the words that tenants must contain."""
         line = self.query_one("#filter", Input)
         line.styles.display = "block"
         line.focus()
 
     def action_clear(self) -> None:
-        """Shows all tenants again."""
+        """Show all tenants again."""
         line = self.query_one("#filter", Input)
         line.value = self._words = ""
         self._close_filter()
@@ -168,27 +168,27 @@ class TopApp(App[None]):
         self._draw()
 
     def action_cursor(self, step: int) -> None:
-        """The row above or below."""
+        """Move the cursor to the row above or below."""
         self._table.move_cursor(row=self._table.cursor_row + step)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while it is typed."""
+        """Filter while the words are typed."""
         self._words = event.value
         self._tell("")
         self._draw()
 
     def on_input_submitted(self) -> None:
-        """The filter stays, the keys are the list's again."""
+        """Close the input line; the filter stays in effect."""
         self._close_filter()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a column sorts by it, a second one the other way around."""
+        """Sort by the clicked column; a second click reverses the order."""
         self._is_reversed = event.column_index == self._sorted_by and not self._is_reversed
         self._sorted_by = event.column_index
         self._draw()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Enter: the page of the tenant."""
+        """Open the tenant's page on Enter."""
         if event.cursor_row < len(self._shown):
             one = self._shown[event.cursor_row]
             self.push_screen(TenantScreen(self._remote, one.cgroup, one.node, self._interval_s))

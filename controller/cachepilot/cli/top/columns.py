@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `top` shows of a tenant: each column's text, and by what it is sorted."""
+"""The columns of `top`: each column's text, and its sort key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from cachepilot.sizes import human_bytes
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `order` says by what its rows are sorted, None for what is not known."""
+    """One column; `order` returns the sort key of a row, None if unknown."""
 
     name: str
     text: Callable[[TenantView], str | Text]
@@ -26,12 +26,12 @@ class Column:
 
 
 def name_of(tenant: TenantView) -> str:
-    """What Kubernetes calls it, or its cgroup."""
+    """Return the tenant's Kubernetes name, or its cgroup."""
     return workload_name(tenant.workload) or tenant.cgroup
 
 
 def _worst_attainment(tenant: TenantView) -> float | None:
-    """Missed SLOs first, then by the share of windows that met theirs."""
+    """Return a sort key: tenants with a missed SLO first, then by their lowest attainment."""
     known = [-1.0 if one.met is False else one.attainment for one in tenant.slos]
     return min((one for one in known if one is not None), default=None)
 
@@ -64,14 +64,14 @@ COLUMNS = (
 
 
 def matches(tenant: TenantView, words: str) -> bool:
-    """Whether name, cgroup, node, policy or what is said of an SLO hold each of the words."""
+    """Whether the tenant's names, node, policy or SLO states contain each of the words."""
     states = " ".join(f"{one.verdict} {one.state}" for one in tenant.slos)
     text = f"{name_of(tenant)} {tenant.cgroup} {tenant.node} {tenant.policy} {states}".lower()
     return all(word in text for word in words.lower().split())
 
 
 def ordered(tenants: Sequence[TenantView], by: Column, is_reversed: bool) -> list[TenantView]:
-    """Sorted by a column; what is not known comes last either way, ties by name."""
+    """Sort by a column; unknown values come last in either direction, ties by name."""
     known = [one for one in tenants if by.order(one) is not None]
     unknown = [one for one in tenants if by.order(one) is None]
     named = sorted(known, key=lambda one: (name_of(one), one.node))

@@ -33,7 +33,7 @@ def command(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError("top: needs a terminal; for a pipe there is `cachepilot status --watch`")
     remote.nodes()
-    # It takes longer to import than other commands take.
+    # Textual takes longer to import than other commands take to run.
     from cachepilot.cli.top.app import TopApp  # noqa: PLC0415
 
     TopApp(remote, node, interval).run()

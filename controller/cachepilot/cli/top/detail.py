@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tenant full screen: what `explain` prints, and what was changed of it, drawn again."""
+"""One tenant full screen: the output of `explain` or its history, refreshed regularly."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,13 +24,13 @@ Ask = Callable[[int], RenderableType]
 
 
 def explanation(remote: Controller, cgroup: str, node: str, width: int) -> RenderableType:
-    """Why a tenant has what it has; raises ControllerError."""
+    """Return the reasons for a tenant's policy and memory; raises ControllerError."""
     value = remote.call("GET", "tenants/detail", cgroup=cgroup, node=node)
     return Group(*explained(parsed(TenantDetail, value), width))
 
 
 def changes(remote: Controller, cgroup: str, node: str, width: int) -> RenderableType:
-    """The last changes of a tenant; raises ControllerError."""
+    """Return the last changes of a tenant; raises ControllerError."""
     rows = remote.call("GET", "changes", cgroup=cgroup, node=node, limit=DECISIONS)
     if not rows:
         return Text("no changes yet")
@@ -38,7 +38,7 @@ def changes(remote: Controller, cgroup: str, node: str, width: int) -> Renderabl
 
 
 class TenantScreen(Screen[None]):
-    """A tenant, by `explanation` or `changes`."""
+    """A tenant's page, which shows `explanation` or `changes`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.pop_screen", "Back"),
@@ -55,26 +55,26 @@ class TenantScreen(Screen[None]):
         self._ask: Ask = partial(explanation, remote, cgroup, node)
 
     def compose(self) -> ComposeResult:
-        """The page, which scrolls, above the keys."""
+        """Yield the page, which scrolls, a line for problems, and the keys."""
         with VerticalScroll(id="page"):
             yield Static(id="text")
         yield Static(id="problem")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Asks at once, and then as often as the list does."""
+        """Request the page at once, and then as often as the list."""
         self.query_one("#page").focus()
         self.refresh_page()
         self.set_interval(self._interval_s, self.refresh_page)
 
     def action_show(self, page: str) -> None:
-        """Another page of the same tenant."""
+        """Show another page of the same tenant."""
         ask = {"explanation": explanation, "changes": changes}[page]
         self._ask = partial(ask, self._remote, self._cgroup, self._node)
         self.refresh_page()
 
     def refresh_page(self) -> None:
-        """Asks the controller beside the screen, which goes on to take keys."""
+        """Request the page on a thread, so that the screen reacts to keys meanwhile."""
         self.run_worker(self._load, thread=True, exclusive=True)
 
     def _load(self) -> None:
@@ -86,7 +86,7 @@ class TenantScreen(Screen[None]):
         self.app.call_from_thread(self._draw, ask, shown, problem)
 
     def _draw(self, ask: Ask, shown: RenderableType | None, problem: str) -> None:
-        # A late answer may be of the page that was shown before.
+        # A late answer may belong to the page that was shown before.
         if not self.is_mounted or ask is not self._ask:
             return
         if shown is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot compare`: every policy on several traces, and what choosing by curves costs."""
+"""`cachepilot compare`: every policy on several traces, and the cost of choosing by curves."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes, human_pages, parse_sizes
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for every trace of one comparison; `policies` may hold opt, as a bound."""
+    """Settings for every trace of one comparison; `policies` may include opt, as a bound."""
 
     policies: list[str]
     batch: int
@@ -39,7 +39,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One trace: full simulation at each size, and the rate its curves were sampled at."""
+    """One trace: full simulation at each size, and the sampling rate of its curves."""
 
     trace: Path
     requests: int
@@ -146,7 +146,7 @@ def _compare(
 
 
 def trace_name(trace: Path) -> str:
-    """The file name without any of its suffixes."""
+    """Return the file name without any of its suffixes."""
     return trace.name.split(".", maxsplit=1)[0] or trace.name
 
 

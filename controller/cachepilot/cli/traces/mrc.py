@@ -25,9 +25,9 @@ MAX_SMAX_PAGES = (1 << 32) - 1
 TABLE_SIZES = 10
 SPARKLINE_WIDTH = 16
 FIXED_COLUMNS = 34
-"""Characters that the policy, its method and the error bar take."""
+"""Characters for the policy, its method and the error bar."""
 SIZE_COLUMNS = 12
-"""Characters that one cache size takes."""
+"""Characters for one cache size."""
 
 
 class Method(StrEnum):
@@ -40,10 +40,10 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of every curve of one command.
+    """The settings of every curve of one command.
 
-    `rate` is in (0, 1]; at most one of `rate` and `smax` (pages in the sample) is given;
-    `half_life` counts requests.
+    `rate` is in (0, 1]; at most one of `rate` and `smax` (pages in the sample) is not None;
+    `half_life` is in requests.
     """
 
     trace: Path
@@ -57,9 +57,9 @@ class Request:
 
 
 def assign_methods(names: list[str], method: Method | None) -> dict[Method, list[str]]:
-    """Policies by the method of their curve, in the order given.
+    """Return the policies by the method of their curve, in the given order.
 
-    Without a method: SHARDS for lru, stack distances for opt (it looks ahead, so it cannot be
+    Without a method: SHARDS for lru, stack distances for opt (which looks ahead and so cannot be
     sampled), miniature simulation for every other policy.
     """
     assigned: dict[Method, list[str]] = {}
@@ -82,7 +82,7 @@ def check_sampling(
     smax: int | None,
     half_life: float | None,
 ) -> None:
-    """Refuses sampling options that contradict each other or the method."""
+    """Refuse sampling options that contradict each other or the method."""
     if rate is not None and smax is not None:
         raise InputError("--rate and --smax: give one of the two")
     if rate is not None and not 0 < rate <= 1:
@@ -209,7 +209,7 @@ def _by_method(
 
 
 def as_object(trace: Path, curve: _models.Curve) -> dict[str, Any]:
-    """One curve as plain JSON values; the four arrays are equally long."""
+    """Return a curve as JSON values; the four arrays have equal length."""
     return {
         "trace": str(trace),
         "policy": curve.policy,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots as files: readable with seventeen lines and with any kind of colour vision."""
+"""Plots as files, readable with seventeen lines and with any kind of colour vision."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from cachepilot import _models
 from cachepilot.choice import Cell
 from cachepilot.sizes import PAGE_BYTES, UNITS_BYTES, human_bytes
 
-# Okabe and Ito, "Color Universal Design" (2008), without the yellow that white paper swallows.
+# Okabe and Ito, "Color Universal Design" (2008), without yellow, which is invisible on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 MARKERS = ("", "o", "^", "s")
@@ -31,7 +31,7 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the figure so that `path` is either the whole new file or untouched."""
+    """Write the figure atomically: `path` is either the whole new file or unchanged."""
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
     with tempfile.TemporaryDirectory(prefix=".cachepilot-", dir=path.parent) as folder:
         partial = Path(folder) / path.name
@@ -56,7 +56,7 @@ def _bytes_axis(axes: Axes, largest_pages: float) -> None:
 
 
 def _style(rank: int) -> dict[str, Any]:
-    """What tells the line of that rank from all others, in colour and in grey."""
+    """Return a line style that distinguishes this rank from all others, in colour and in grey."""
     group, colour = divmod(rank, len(COLOURS))
     return {
         "color": COLOURS[colour],
@@ -68,7 +68,7 @@ def _style(rank: int) -> dict[str, Any]:
 
 
 def _every(rank: int, points: int) -> tuple[int, int]:
-    """Which points of a line have markers: few, and not those of the next line."""
+    """Return which points of a line have markers: few, and other ones than on the next line."""
     step = max(points // 7, 1)
     return rank * 3 % step, step
 
@@ -91,7 +91,7 @@ def _draw_curves(axes: Axes, curves: Sequence[_models.Curve]) -> None:
 
 
 def _draw_regret(axes: Axes, curves: Sequence[_models.Curve]) -> None:
-    """How far each curve is above the lowest one; of many, the farthest few leave the picture."""
+    """Draw each curve's distance from the lowest; of many curves, the most distant are cut off."""
     regret = np.array([curve.miss_ratio for curve in curves])
     regret -= regret.min(axis=0)
     farthest = regret.max(axis=1)
@@ -105,10 +105,10 @@ def _draw_regret(axes: Axes, curves: Sequence[_models.Curve]) -> None:
 
 
 def plot_curves(curves: Sequence[_models.Curve], title: str, path: Path) -> None:
-    """One line per curve with a band for its error bar, best on average first in the legend.
+    """Plot one line per curve with a band for its error bar, the best on average first.
 
-    Several curves on the same sizes get a second panel with their distance from the best at each
-    size, where lines that lie close together can be told apart.
+    If several curves have the same sizes, a second panel shows their distance from the best at each
+    size, where lines that lie close together can be distinguished.
     """
     curves = sorted(curves, key=lambda curve: float(curve.miss_ratio.mean()))
     comparable = len(curves) > 1 and all(
@@ -139,10 +139,11 @@ def plot_curves(curves: Sequence[_models.Curve], title: str, path: Path) -> None
 
 
 def plot_comparison(cells: Sequence[Cell], path: Path) -> None:
-    """A map of regret: a row per trace and size, a column per policy, best on average first.
+    """Plot a map of regret: a row per trace and size, a column per policy, the best first.
 
-    Every field says the miss ratio; its shade is the miss ratio above the best of its row, and
-    full from the 90th percentile on, so that one hopeless policy does not bleach the others.
+    Every field has the miss ratio as text. Its shade is the miss ratio above the best of its row,
+    and is darkest from the 90th percentile on, so that one hopeless policy does not make all others
+    look equal.
     """
     regret = {name: np.mean([cell.regret(name) for cell in cells]) for name in cells[0].measured}
     names = sorted(regret, key=lambda name: float(regret[name]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot policies`: what the policy folders say of themselves."""
+"""`cachepilot policies`: the manifests of the policy folders."""
 
 from typing import Annotated
 

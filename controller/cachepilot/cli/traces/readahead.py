@@ -103,7 +103,7 @@ def command(
 
 
 def as_object(trace: Path, window: int, result: _models.ReadaheadResult) -> dict[str, Any]:
-    """One result as plain JSON values, `seconds` of simulation."""
+    """Return a result as JSON values; `seconds` is the simulation's time."""
     about: dict[str, Any] = {"trace": str(trace), "max_window_pages": window}
     return about | {name: getattr(result, name) for name in FIELDS}
 

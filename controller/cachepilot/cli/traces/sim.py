@@ -82,7 +82,7 @@ def command(
 
 
 def as_object(trace: Path, result: _models.SimResult) -> dict[str, Any]:
-    """One result as plain JSON values; counts are of pages, `seconds` of simulation."""
+    """Return a result as JSON values; counts are in pages, `seconds` is the simulation's time."""
     return {
         "trace": str(trace),
         "policy": result.policy,

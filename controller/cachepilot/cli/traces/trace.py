@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot trace`: what is in a trace file, its first requests, conversion, generation."""
+"""`cachepilot trace`: facts about a trace file, its first requests, conversion, generation."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def generate(
 def _write(
     target: Path, force: bool, label: str, write: Callable[[str, Report | None], int]
 ) -> None:
-    """Has `write` write a file of the suffix of `target`, and gives it that name."""
+    """Let `write` create a temporary file with `target`'s suffix, then rename it to `target`."""
     if target.is_dir() or not target.parent.is_dir():
         raise InputError(f"{target}: not a file in a folder that exists")
     if target.exists() and not force:

@@ -13,12 +13,12 @@ SPARKLINE_WIDTH = 40
 
 
 def ratios(result: _models.SimResult) -> NDArray[np.float64]:
-    """The miss ratio of each window, shape (windows,), each of 0 to 1."""
+    """Return the miss ratio of each window, 0 to 1, shape (windows,)."""
     return result.window_misses() / result.window_requests()
 
 
 def windows_object(result: _models.SimResult) -> dict[str, Any]:
-    """The windows as plain JSON values, three lists equally long; nothing when there are none."""
+    """Return the windows as three JSON lists of equal length; {} if there are none."""
     if not len(result.window_requests()):
         return {}
     return {
@@ -29,7 +29,7 @@ def windows_object(result: _models.SimResult) -> dict[str, Any]:
 
 
 def _merged(result: _models.SimResult) -> list[float]:
-    """The miss ratios of at most SPARKLINE_WIDTH stretches of whole windows."""
+    """Return the miss ratios of at most SPARKLINE_WIDTH groups of whole windows."""
     starts = np.unique(np.linspace(0, len(ratios(result)), SPARKLINE_WIDTH + 1)[:-1].astype(int))
     misses = np.add.reduceat(result.window_misses(), starts)
     merged: list[float] = (misses / np.add.reduceat(result.window_requests(), starts)).tolist()
@@ -37,7 +37,7 @@ def _merged(result: _models.SimResult) -> list[float]:
 
 
 def print_windows(results: list[_models.SimResult], window_requests: int) -> None:
-    """A row for each policy: its least and greatest window, where that is, and a picture of all."""
+    """Print a row for each policy: median, lowest and highest window, and a sparkline of all."""
     count = len(results[0].window_requests())
     table = tables.new_table(f"{count:,} windows of {window_requests:,} requests")
     tables.add_columns(table, ["policy"], "left")

@@ -75,7 +75,8 @@ def judge(state: AdviceState, seen: MemoryInterval, config: DecideConfig) -> Ver
         return Verdict.WAITS
     least = config.least_gain * max(one.whole for one in seen.movers.values())
     is_enough = gain.total >= max(cost_of(seen), least * gain.base)
-    if is_enough and gain.total > max(gain.bound(config.alpha), _told_bound(gain, seen, config)):
+    bound = max(gain.sure_bound(config.alpha), _told_bound(gain, seen, config))
+    if is_enough and gain.total > bound:
         return Verdict.REPLACES
     is_hopeless = gain.total <= 0 or gain.intervals >= GIVEN_UP_INTERVALS
     return Verdict.GIVEN_UP if is_hopeless else Verdict.WAITS

@@ -179,7 +179,7 @@ def _weigh(
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
         return _end(state, seen, Event.REVERTED, why)
-    if since.intervals < LEAST_INTERVALS or since.total <= since.bound(config.alpha):
+    if since.intervals < LEAST_INTERVALS or since.total <= since.sure_bound(config.alpha):
         return []
     state.lost = 0.0
     return _end(state, seen, Event.KEPT, _why_kept(change, expected, seen))

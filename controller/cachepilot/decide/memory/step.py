@@ -63,11 +63,20 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if _is_owed(state, seen, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
         return _begin(state, _needed(seen), forced=state.change is None)
-    if state.change is not None or asked.is_going_back(state, seen.time_s):
+    if asked.is_going_back(state, seen.time_s) or not _is_at_rest(state.change):
         return []
     affordable = _within_budgets(seen)
     is_worth_it = _is_worth_it(state, affordable, config)
     return _begin(state, affordable, forced=False) if is_worth_it else []
+
+
+def _is_at_rest(change: MemoryChange | None) -> bool:
+    """Whether limits are where they were to be, so that what the plan gains is gained by more.
+
+    A change need not be judged before it goes on: with less to gain than scatters it may never be.
+    What it lost so far is then part of what the evidence has to exceed.
+    """
+    return change is None or change.settled_s is not None
 
 
 def _give_back(state: MemoryState, seen: MemoryInterval, given: MemoryInterval) -> list[Decision]:
@@ -216,7 +225,8 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    return sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
+    lost = state.lost + (0.0 if state.change is None else max(0.0, -state.change.gained.total))
+    return sum(rates.values()) >= least and evidence >= cost_of(seen) + lost
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators ask of tenants: objectives, their file, and pins."""
+"""What operators request for tenants: objectives, their file, and pins."""

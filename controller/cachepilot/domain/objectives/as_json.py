@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as one line of JSON, as they are stored."""
+"""Objectives as one line of JSON, the form in which they are stored."""
 
 import json
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from cachepilot.errors import InputError
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A stored objective, or all of them, as JSON; and why it cannot be read."""
+    """A stored objective, or all of them, as JSON, and why it cannot be read."""
 
     text: bytes
     why: str
 
 
 def objectives_to_json(objectives: Objectives) -> str:
-    """Objectives as one line of JSON."""
+    """Encode objectives as one line of JSON."""
     return encode(objectives)
 
 
 def objectives_from_json(text: str, name: str) -> Objectives:
-    """Reads what `objectives_to_json` wrote; raises RecordError naming `name`."""
+    """Decode what `objectives_to_json` wrote; a RecordError names `name`."""
     try:
         objectives: Objectives = decode(Objectives, json.loads(text))
     except UNREADABLE as error:
@@ -36,9 +36,9 @@ def objectives_from_json(text: str, name: str) -> Objectives:
 
 
 def readable_objectives(data: bytes) -> tuple[Objectives | None, list[Unreadable]]:
-    """What can be read of what `objectives_to_json` wrote, objective by objective, and the rest.
+    """Decode what `objectives_to_json` wrote, one objective at a time; return the unreadable ones.
 
-    None where nothing can.
+    The objectives are None if nothing can be read.
     """
     try:
         document = json.loads(data)
@@ -67,9 +67,10 @@ def _readable(stated: Sequence[Any]) -> tuple[list[Objective], list[Unreadable]]
 def _each_once(
     found: Sequence[tuple[Objective, Any]],
 ) -> tuple[list[Objective], list[Unreadable]]:
-    """One objective of each pattern: earlier versions kept `db`, which matched nothing, and `/db`.
+    """Keep one objective per pattern.
 
-    Of such two the one stays that was in force.
+    Earlier versions stored both `db`, which matched nothing, and `/db`. Of two such objectives the
+    one that was in force stays.
     """
     in_force = {one.pattern for one, value in found if one.pattern == value["pattern"]}
     kept: dict[str, Objective] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The objectives file: TOML, checked key by key.
+r"""Parse the objectives file, which is TOML, key by key. An example is below.
 
 goal = "proportional_fairness"
 
@@ -44,7 +44,7 @@ class ObjectivesError(InputError):
 
 
 def _number(key: str, unit: str = "") -> Reader:
-    """A reader of numbers above 0, at most the `UPPER` of `key`."""
+    """Return a reader of numbers above 0, at most the `UPPER` of `key`."""
 
     def read(value: object) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -109,7 +109,10 @@ def _tasks(value: object) -> tuple[str, ...]:
 
 
 def _globs(of_paths: bool) -> Reader:
-    """A reader of names or globs, each once; of paths of cgroups they are made whole."""
+    """Return a reader of an array of names or globs, each once.
+
+    Paths of cgroups are converted to their canonical form.
+    """
 
     def read(value: object) -> tuple[str, ...]:
         given = value if isinstance(value, list) else []
@@ -183,7 +186,10 @@ def _known_only(table: Mapping[str, object], known: Mapping[str, object], where:
 
 
 def objective_from(table: object, where: str) -> Objective:
-    """One objective from its table of keys; raises ObjectivesError naming `where`, key, range."""
+    """Return one objective from its table of keys.
+
+    An ObjectivesError names `where`, the key and the allowed range.
+    """
     if not isinstance(table, dict):
         raise ObjectivesError(f"{where}: must be a table, written [[tenant]]")
     _known_only(table, _READERS, where)
@@ -213,7 +219,7 @@ def _check_memory(objective: Objective, where: str) -> None:
 
 
 def objectives_from(document: Mapping[str, object], name: str) -> Objectives:
-    """All objectives from the keys of a document; raises ObjectivesError naming file and key."""
+    """Return all objectives of a document; an ObjectivesError names the file and the key."""
     _known_only(document, {"goal": None, "tenant": None}, name)
     tables = document.get("tenant", [])
     if not isinstance(tables, list):
@@ -233,7 +239,10 @@ def objectives_from(document: Mapping[str, object], name: str) -> Objectives:
 
 
 def parse_objectives(text: str, name: str) -> Objectives:
-    """Reads the text of the file `name`; raises ObjectivesError naming file, key and range."""
+    """Parse the text of the file `name`.
+
+    An ObjectivesError names the file, the key and the allowed range.
+    """
     try:
         document = tomllib.loads(text)
     except ValueError as error:
@@ -242,7 +251,10 @@ def parse_objectives(text: str, name: str) -> Objectives:
 
 
 def read_objectives(path: Path) -> Objectives:
-    """Reads the objectives file `path`; raises ObjectivesError naming file, key and range."""
+    """Read and parse the objectives file `path`.
+
+    An ObjectivesError names the file, the key and the allowed range.
+    """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeError) as error:

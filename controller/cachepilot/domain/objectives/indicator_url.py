@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the metrics of an application are: a URL, in which `{node}` is the tenant's node."""
+"""The URL of an application's metrics, in which `{node}` stands for the tenant's node."""
 
 import ipaddress
 import socket
@@ -13,7 +13,7 @@ ALLOWED = f"http://HOST:PORT/PATH or https://..., with {NODE} as HOST for the te
 
 
 def host_of(url: str) -> str:
-    """The host of a URL, in lower case; InputError for what is no URL of a host."""
+    """Return the host of a URL in lower case; raises InputError if it is not a URL with a host."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -25,7 +25,10 @@ def host_of(url: str) -> str:
 
 
 def check_url(url: str) -> str:
-    """The URL; InputError for what cannot be scraped, with `{node}` in another place too."""
+    """Return the URL; raises InputError if it cannot be scraped.
+
+    `{node}` is allowed only as the host.
+    """
     host = host_of(url)
     if any(brace in url.replace(NODE, "", 1 if host == NODE else 0) for brace in "{}"):
         raise InputError(f"{url!r} is not allowed (allowed: {ALLOWED})")
@@ -33,17 +36,17 @@ def check_url(url: str) -> str:
 
 
 def at_node(url: str, address: str) -> str:
-    """The URL with the address of the node in it; as it is without `{node}`."""
+    """Replace `{node}` in the URL by the address of the node."""
     return url.replace(NODE, f"[{address}]" if ":" in address else address, 1)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is the one that asks, whatever DNS says."""
+    """Whether a host is the local one, without a look at DNS."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
-        # As the system's resolver reads them: 127.1 is an address.
+        # The system's resolver accepts short forms, too: 127.1 is an address.
         address = ipaddress.ip_address(socket.inet_aton(name))
     except OSError:
         try:

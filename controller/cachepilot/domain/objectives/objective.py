@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of each tenant, and which objective holds for a cgroup."""
+"""What an operator requests for each tenant, and which objective applies to a cgroup."""
 
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -21,19 +21,23 @@ UPPER = {
     "weight": 1e6,
     "cpus": 1e4,
 }
-"""The greatest value of each number of an objective; all are above 0."""
+"""The greatest value of each number of an objective; all must be above 0."""
 KEEP = 0.9
-"""Of its throughput at its first memory: what a tenant without an SLO keeps unasked."""
+"""The share that a tenant without an SLO keeps by default.
+
+It is a share of its throughput with its first memory.
+"""
 REMEMBERED_MAX = 1 << 16
-"""Cgroups whose objective is remembered, so that globs are matched once."""
+"""The most cgroups whose objective is cached, so that globs are matched once."""
 
 
 class Goal(StrEnum):
-    """What the node's memory is for, once every SLO is met.
+    """The purpose of the node's memory once every SLO is met.
 
-    `proportional_fairness` is the greatest sum of weight x log(throughput) (Kelly 1997): what one
-    tenant gains and another loses counts relative to what each has, so that nobody is starved for
-    who counts faster operations. `total_throughput` is the greatest sum of weight x throughput.
+    `proportional_fairness` maximises the sum of weight x log(throughput) (Kelly 1997). A gain or a
+    loss counts relative to what a tenant has, so that a tenant does not starve for one whose
+    operations are faster. `total_throughput` maximises the sum of weight x throughput.
+    `least_memory` minimises the sum of limits.
     """
 
     PROPORTIONAL_FAIRNESS = "proportional_fairness"
@@ -42,12 +46,12 @@ class Goal(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Goal | None":
-        """`throughput` is what stores and records of earlier versions call `total_throughput`."""
+        """Accept `throughput`, the name of `total_throughput` in records of earlier versions."""
         return cls.TOTAL_THROUGHPUT if value == "throughput" else None
 
 
 class Mode(StrEnum):
-    """How far the autopilot may go with a tenant."""
+    """How much the autopilot may do with a tenant."""
 
     OBSERVE = "observe"
     RECOMMEND = "recommend"
@@ -55,7 +59,7 @@ class Mode(StrEnum):
 
 
 class Counter(StrEnum):
-    """What is counted as an operation of a tenant."""
+    """What counts as an operation of a tenant."""
 
     ACCESSES = "accesses"
     READ_CALLS = "read_calls"
@@ -65,9 +69,10 @@ class Counter(StrEnum):
 
 @dataclass(frozen=True)
 class Indicator:
-    """The counter behind "operations": the node's, or a series scraped from the application.
+    """The counter of operations: one of the node, or a series scraped from the application.
 
-    With `prometheus`, `url` is that of its metrics and `metric` a name, with labels if it has any.
+    For `prometheus`, `url` is that of the application's metrics, and `metric` is the name of the
+    series, with labels if it has any.
     """
 
     counter: Counter = Counter.READ_CALLS
@@ -80,11 +85,11 @@ class Indicator:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What an operator fixed of one tenant by hand: its policy, its limit, or both.
+    """What an operator pinned for one tenant: its policy, its limit, or both.
 
-    It holds in every mode and whatever is known of the tenant, but for its floor. `until_s` is only
-    told: what is over is not among what is asked. With `is_over` it is what a pin had replaced and
-    the tenant is to have again.
+    It applies in every mode and regardless of the curves, but not below the floor. `until_s` is
+    only for display; a pin that has expired is not part of the objectives. `is_over` means that the
+    pin ended, and these are the settings from before it, which the tenant is to get back.
     """
 
     policy: str | None = None
@@ -97,24 +102,25 @@ class Fixed:
 class Objective:
     """One objective, for the cgroups that `pattern` matches: a path, a glob of paths, or workloads.
 
-    What names workloads of Kubernetes is told by `cachepilot.domain.objectives.workload`.
-    A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
-    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `keep` is
-    the share of its throughput at its first memory that a tenant without an SLO keeps. `fixed`
-    is what was pinned by hand, see `cachepilot.domain.objectives.pins`; it comes before the rest.
-    Raises InputError naming the pattern and the key when a number is not above 0 to its `UPPER`,
-    `keep` is not 0 to 1, or the pattern is none; it is kept as `domain.names` has it.
+    `cachepilot.domain.objectives.workload` explains patterns of Kubernetes workloads. A share as
+    `memory_min` or `memory_max` is one of the node's budget. `policies` are the allowed ones, all
+    if empty; a single one is pinned. SLOs of a higher `priority` come first. `keep` is the share of
+    its throughput with its first memory that a tenant without an SLO keeps. `fixed` is what an
+    operator pinned, see `cachepilot.domain.objectives.pins`; it overrides the rest. Raises
+    InputError, which names the pattern and the key, if a number is not above 0 and at most its
+    `UPPER`, if `keep` is not in 0 to 1, or if the pattern is invalid. The pattern is stored in the
+    form of `domain.names`.
 
-    `tasks` are command names, or globs of them: of those that read much and reuse nothing. Policies
-    that treat named tasks apart are candidates of a tenant that has some, and of no other.
+    `tasks` are command names, or globs of them, of tasks that read much and reuse nothing. Policies
+    that treat named tasks separately are candidates only for tenants that have some.
 
-    Where its tenants may go when nodes are consolidated: not at all unless they are `movable`, to
-    nodes that match all of `affinity` (a name, a label or a glob of one), and to none that has a
-    tenant whose path matches one of `anti_affinity`. It needs `cpus` on any of them; as measured
-    where that is None.
+    `movable`, `affinity`, `anti_affinity` and `cpus` say where its tenants may go when nodes are
+    consolidated. They move only if they are `movable`, only to nodes that match all of `affinity`
+    (a name, a label or a glob of one), and to no node with a tenant whose path matches one of
+    `anti_affinity`. A tenant needs `cpus` on any node; as measured if that is None.
 
-    `slo_margin` is never stated: the share above its SLOs at which a plan aims, so that intervals
-    that scatter meet them.
+    `slo_margin` is never stated by an operator. It is the share above its SLOs at which a plan
+    aims, so that intervals meet them in spite of their variation.
     """
 
     pattern: str
@@ -155,10 +161,11 @@ class Objective:
         memory_max: Size | None = None,
         keep_margin: float = 0.0,
     ) -> "Objective":
-        """The same, held to what is given, for hundreds of tenants in every cycle.
+        """Return the objective restricted to the given values.
 
-        What it keeps is raised by a share of that, at most to all. Nothing that has an `UPPER`
-        changes, so nothing is checked again.
+        `keep` is raised by the share `keep_margin` of itself, at most to 1. This is called for
+        hundreds of tenants in every cycle. It changes nothing that has an `UPPER`, so it skips the
+        checks.
         """
         found = object.__new__(Objective)
         found.__dict__.update(self.__dict__, pattern=pattern)
@@ -178,14 +185,15 @@ class Objective:
 
     @property
     def is_advised(self) -> bool:
-        """Whether recommendations are made: what is pinned needs none."""
+        """Whether to make recommendations: not if something is pinned."""
         return self.mode is Mode.RECOMMEND and self.fixed is None
 
     @property
     def aims(self) -> "Objective":
-        """The same with `slo_margin` above its targets of throughput and of hits.
+        """Return the objective with targets of throughput and hit ratio raised by `slo_margin`.
 
-        A hit ratio is aimed at no higher than half way to 1, which scatters less the nearer it is.
+        A hit ratio is raised at most half of the way to 1, since it varies less the nearer it is to
+        1.
         """
         if self.slo_margin <= 0:
             return self
@@ -199,11 +207,11 @@ class Objective:
 
 
 UNNAMED = Objective(pattern="*", mode=Mode.OBSERVE)
-"""Holds for a cgroup that no objective matches: it is left alone."""
+"""Applies to a cgroup that no objective matches: the planner leaves it alone."""
 
 
 def size_bytes(size: Size, budget_bytes: int) -> int:
-    """`size` in bytes, whole pages, at most BYTES_MAX; a share is one of `budget_bytes`."""
+    """Convert `size` to whole pages in bytes, at most BYTES_MAX; a share is of `budget_bytes`."""
     if size.share is None:
         return min((size.pages or 0) * PAGE_BYTES, BYTES_MAX)
     return pages_down(int(size.share * budget_bytes))
@@ -211,10 +219,11 @@ def size_bytes(size: Size, budget_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Objectives:
-    """All objectives of an operator. An exact path comes before globs, then the first match.
+    """All objectives of an operator.
 
-    Those of `pinned` come before all others, each for the cgroup of exactly its pattern. What names
-    workloads matches those of `workloads`, which is never stated.
+    An exact path comes before globs; among globs the first match applies. Those of `pinned` come
+    before all others, each only for the cgroup that equals its pattern. Patterns of workloads match
+    those in `workloads`, which an operator never states.
     """
 
     tenants: tuple[Objective, ...] = ()
@@ -228,7 +237,10 @@ class Objectives:
         return any(workload_pattern(one.pattern) is not None for one in self.tenants)
 
     def among(self, workloads: Iterable[Workload]) -> "Objectives":
-        """The same where these are the workloads; of no objective that names any, just the same."""
+        """Return the objectives with these workloads.
+
+        If no objective names workloads, they are returned unchanged.
+        """
         if not self.names_workloads:
             return self
         found = tuple(workloads)
@@ -249,7 +261,10 @@ class Objectives:
         return [(matches, objective) for matches, objective in found if matches is not None]
 
     def _matcher(self, pattern: str) -> Callable[[str], bool] | None:
-        """Which cgroups a pattern matches; None for one path, which is found without."""
+        """Return a function that says which cgroups a pattern matches.
+
+        None for a single path, which a lookup finds instead.
+        """
         named = workload_pattern(pattern)
         if named is not None:
             known = self._by_cgroup
@@ -264,7 +279,7 @@ class Objectives:
         return {}
 
     def of(self, cgroup: str) -> Objective:
-        """The objective that holds for `cgroup`; UNNAMED when there is none."""
+        """Return the objective that applies to `cgroup`; UNNAMED if there is none."""
         known = self._found
         if cgroup in known:
             return known[cgroup]
@@ -274,9 +289,10 @@ class Objectives:
         return found
 
     def unmatched(self, cgroups: Collection[str]) -> list[str]:
-        """Patterns of those that match none of these cgroups, in their order.
+        """List the patterns that match none of these cgroups, in their order.
 
-        With those that come after another match: what they name is there.
+        A pattern that matches only cgroups to which an earlier one applies is not listed: it does
+        match.
         """
         known = set(cgroups)
         found = []
@@ -288,5 +304,8 @@ class Objectives:
         return found
 
     def of_globs(self, cgroup: str) -> Objective:
-        """What would hold without an objective of exactly this path; UNNAMED when nothing would."""
+        """Return the objective that would apply without one of exactly this path.
+
+        UNNAMED if there is none.
+        """
         return next((one for matches, one in self._globs if matches(cgroup)), UNNAMED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins: what an operator fixed of single tenants, as objectives that a plan obeys."""
+"""Pins: settings that an operator fixed for single tenants, as objectives that a plan obeys."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ from cachepilot.sizes import PAGE_BYTES
 
 @dataclass(frozen=True)
 class Pin:
-    """What is fixed of one tenant, on one node or on all.
+    """What is fixed for one tenant, on one node or on all.
 
-    `until_s` is when it ends by itself, in seconds since 1970; None: not before it is unpinned.
-    `rollout` is the number of the rollout that holds it while it moves the tenant; None: an
-    operator. Names are kept as `domain.names` has them; InputError for what is none.
+    `until_s` is when the pin expires, in seconds since 1970; None if it lasts until it is unpinned.
+    `rollout` is the number of the rollout that pinned the tenant for its move; None if an operator
+    did. Names have the form of `domain.names`; an invalid one raises InputError.
     """
 
     cgroup: str
@@ -37,9 +37,9 @@ class Pin:
 
 @dataclass(frozen=True)
 class Before:
-    """What was stated before a change by a person, at `stored_s` seconds since 1970.
+    """The objectives and pins before a change by a person, at `stored_s` seconds since 1970.
 
-    `change` is its number, `what` says what it changed.
+    `change` is the number of the change, `what` says what it changed.
     """
 
     change: int
@@ -50,7 +50,10 @@ class Before:
 
 
 def beside(stated: Iterable[Pin], held: Iterable[Pin]) -> list[Pin]:
-    """Those that rollouts held of tenants that no operator pinned there, by what is `stated`."""
+    """Return the pins of rollouts in `held` that still apply beside the `stated` pins.
+
+    A pin of an operator for the same tenant, on that node or on all nodes, replaces them.
+    """
     taken = {(pin.cgroup, pin.node) for pin in stated if pin.rollout is None}
     return [
         pin
@@ -63,14 +66,17 @@ def beside(stated: Iterable[Pin], held: Iterable[Pin]) -> list[Pin]:
 def require_whole_pages(
     key: str, limit_bytes: int, least: int = PAGE_BYTES, most: int = BYTES_MAX
 ) -> None:
-    """Raises InputError naming `key` unless a limit is whole pages, `least` to `most`."""
+    """Raise InputError naming `key` unless a limit is whole pages, `least` to `most`."""
     if not least <= limit_bytes <= most or limit_bytes % PAGE_BYTES:
         allowed = f"whole pages of {PAGE_BYTES} bytes, {least} to {most}"
         raise InputError(f"{key}: {limit_bytes} (allowed: {allowed})")
 
 
 def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
-    """`objective` for one cgroup, with `more` fixed in place of what was fixed of it before."""
+    """Return `objective` for one cgroup with `more` fixed.
+
+    What `more` leaves open stays as it was fixed before.
+    """
     before = objective.fixed or Fixed()
     policy = before.policy if more.policy is None else more.policy
     limit = before.limit_bytes if more.limit_bytes is None else more.limit_bytes
@@ -79,10 +85,10 @@ def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
 
 
 def with_pins(objectives: Objectives, pins: Sequence[Pin], node: str) -> Objectives:
-    """The objectives with the pins that hold on `node`: those for it, and those for all nodes.
+    """Return the objectives with the pins that apply on `node`: those for it, and those for all.
 
-    One for the node comes before one for all, of its policy and of its limit each; of several
-    alike the last holds. Raises InputError for a limit that is not whole pages.
+    A pin for the node comes before one for all nodes, separately for policy and limit. Of several
+    equal ones the last applies. Raises InputError for a limit that is not whole pages.
     """
     found: dict[str, Objective] = {one.pattern: one for one in reversed(objectives.pinned)}
     everywhere = [pin for pin in pins if pin.node is None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as plain values: the keys of the objectives file, for JSON, stores and TOML."""
+"""Objectives as plain values by the keys of the objectives file, for JSON, stores and TOML."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cachepilot.domain.objectives.objective import Counter, Indicator, Objective
 
 
 def _plain(number: float) -> int | float:
-    """5000.0 as 5000, the way that a person writes it."""
+    """Write 5000.0 as 5000, as a person does."""
     return int(number) if number == int(number) and abs(number) < 1 << 53 else number
 
 
@@ -20,9 +20,9 @@ def _indicator(indicator: Indicator) -> str | dict[str, str]:
 
 
 def objective_table(objective: Objective) -> dict[str, Any]:
-    """One objective by its keys in the objectives file, without those at their default.
+    """Return one objective by its keys in the objectives file, without defaults.
 
-    `objectives_file.objective_from` is the inverse.
+    `file.objective_from` is the inverse.
     """
     default = Objective(pattern=objective.pattern)
     table: dict[str, Any] = {"cgroup": objective.pattern}
@@ -53,9 +53,9 @@ def objective_table(objective: Objective) -> dict[str, Any]:
 
 
 def objectives_document(objectives: Objectives) -> dict[str, Any]:
-    """All objectives by the keys of the objectives file.
+    """Return all objectives by the keys of the objectives file.
 
-    `objectives_file.objectives_from` is the inverse.
+    `file.objectives_from` is the inverse.
     """
     document: dict[str, Any] = {"goal": str(objectives.goal)}
     document["tenant"] = [objective_table(objective) for objective in objectives.tenants]
@@ -63,7 +63,7 @@ def objectives_document(objectives: Objectives) -> dict[str, Any]:
 
 
 def _value(value: Any) -> str:
-    """A value on one line, where the library would take a line per item or a heading."""
+    """Format a value on one line; the library would use a line per item or a heading."""
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
@@ -72,10 +72,10 @@ def _value(value: Any) -> str:
 
 
 def objectives_toml(objectives: Objectives) -> str:
-    """The text of an objectives file that says the same."""
+    """Return the text of an objectives file with the same meaning."""
     goal = {} if objectives.goal is Objectives.goal else {"goal": str(objectives.goal)}
     blocks = [tomli_w.dumps(goal)] if goal else []
-    # A table each, as people write them: the library would put short ones on a line of an array.
+    # Write one table per objective, as people do; the library would inline short ones in an array.
     for objective in objectives.tenants:
         lines = [f"{key} = {_value(item)}" for key, item in objective_table(objective).items()]
         blocks.append("\n".join(["[[tenant]]", *lines, ""]))

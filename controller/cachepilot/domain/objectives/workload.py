@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of Kubernetes, and objectives that name them instead of a cgroup.
+"""Workloads of Kubernetes, and patterns that name them instead of cgroups.
 
-The cgroup of a pod has the pod's uid in its path, which is another whenever the pod is recreated.
-`pod:NAMESPACE/POD` names the cgroup of a pod, `pod:NAMESPACE/POD/CONTAINER` that of a container,
-each part a glob; `{LABEL=VALUE,...}` after it asks for labels of the pod, each value a glob.
+The path of a pod's cgroup has the pod's uid, which changes whenever the pod is recreated.
+`pod:NAMESPACE/POD` names the cgroup of a pod, and `pod:NAMESPACE/POD/CONTAINER` that of a
+container. Each part is a glob. `{LABEL=VALUE,...}` after it requires labels of the pod, and each
+value is a glob.
 """
 
 import re
@@ -21,9 +22,9 @@ _FORM = re.compile(r"pod:([^/{},=\s]+)/([^/{},=\s]+)(?:/([^/{},=\s]+))?(?:\{([^{
 
 @dataclass(frozen=True)
 class Workload:
-    """What Kubernetes calls a cgroup.
+    """The names of a cgroup in Kubernetes.
 
-    `container` is empty for the cgroup of a pod; `labels` are those of the pod, each `NAME=VALUE`.
+    `container` is empty for the cgroup of a pod. `labels` are those of the pod, each `NAME=VALUE`.
     """
 
     cgroup: str
@@ -36,7 +37,7 @@ class Workload:
     def of(
         cls, cgroup: str, namespace: str, pod: str, container: str, labels: Mapping[str, str]
     ) -> "Workload":
-        """One with labels by name."""
+        """Build a workload from a mapping of labels."""
         told = tuple(sorted(f"{name}={value}" for name, value in labels.items()))
         return cls(cgroup, namespace, pod, container, told)
 
@@ -49,13 +50,13 @@ class Workload:
 
 @dataclass(frozen=True)
 class WorkloadPattern:
-    """What an objective asks of a workload: each part of its name, and labels by name."""
+    """A pattern of workloads: a glob for each part of the name, and for labels by name."""
 
     name: tuple[re.Pattern[str], ...]
     labels: tuple[tuple[str, re.Pattern[str]], ...]
 
     def matches(self, workload: Workload) -> bool:
-        """Whether a workload is of this pattern."""
+        """Whether a workload matches the pattern."""
         names = workload.name.split("/")
         if len(names) != len(self.name):
             return False
@@ -67,7 +68,10 @@ class WorkloadPattern:
 
 @lru_cache(maxsize=1024)
 def workload_pattern(text: str) -> WorkloadPattern | None:
-    """The pattern of a text, None for one of cgroups; InputError for one that is no pattern."""
+    """Parse a pattern of workloads; None if the text is a pattern of cgroups.
+
+    Raises InputError if it is neither.
+    """
     if not text.startswith(WORKLOAD):
         return None
     found = _FORM.fullmatch(text)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the past is told by: changes and who made them, and what was measured before them."""
+"""The past: changes and who made them, and measurements from before and since."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who acts: the autopilot, the controller itself, or whoever asked for it over the network."""
+"""Who acts: the autopilot, the controller itself, or the author of a network request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ActorKind(StrEnum):
-    """By what somebody is known."""
+    """How an actor is identified."""
 
     AUTOPILOT = "autopilot"
     CONTROLLER = "controller"
@@ -20,7 +20,7 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True)
 class Actor:
-    """The name of a certificate or of a token, or an address."""
+    """An actor by the name of a certificate or of a token, or by an address."""
 
     kind: ActorKind
     name: str
@@ -31,18 +31,18 @@ class Actor:
 
 AUTOPILOT = Actor(ActorKind.AUTOPILOT, "autopilot")
 CONTROLLER = Actor(ActorKind.CONTROLLER, "controller")
-"""What happens by itself: a pin whose time is over, objectives read from a file."""
+"""The actor of what happens by itself: a pin expires, objectives are read from a file."""
 _ACTING: ContextVar[Actor] = ContextVar("acting", default=CONTROLLER)
 
 
 def acting() -> Actor:
-    """Who acts in this context: of a request whoever asked, else the controller."""
+    """The actor of this context: the author of the request, otherwise the controller."""
     return _ACTING.get()
 
 
 @contextmanager
 def acts(actor: Actor) -> Iterator[None]:
-    """What is done inside is done by `actor`, on threads that are given this context too."""
+    """Make `actor` the actor of the block, also on threads that get its context."""
     token = _ACTING.set(actor)
     try:
         yield

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant did before the autopilot changed anything of it, as it is stored."""
+"""What a tenant did before the autopilot first changed its setting, as it is stored."""
 
 from dataclasses import dataclass
 from math import sqrt
 
 BASELINE_S = 300.0
-"""So long is measured at most."""
+"""The most seconds that are measured."""
 
 
 @dataclass
 class Baseline:
-    """Sums over intervals in which something was measured, and the setting that was found.
+    """Sums over measured intervals, and the setting in them.
 
-    It is `closed` once something changed, or BASELINE_S were measured. `cgroup_id` is a text: it
-    may be more than a database counts.
+    It is `closed` after the first change, or after BASELINE_S of measurements. `cgroup_id` is a
+    text, since it may exceed the integers of a database.
     """
 
     cgroup: str
@@ -32,17 +32,20 @@ class Baseline:
 
     @property
     def ops(self) -> float | None:
-        """Operations per second; None where nothing was measured."""
+        """Operations per second; None if nothing was measured."""
         return self.operations / self.seconds if self.seconds > 0 else None
 
     @property
     def miss_ratio(self) -> float | None:
-        """None where nothing was accessed."""
+        """Misses per access; None if nothing was accessed."""
         return self.misses / self.accesses if self.accesses > 0 else None
 
     @property
     def scatter(self) -> float:
-        """The standard deviation of the throughput of an interval, as a share of the mean."""
+        """The standard deviation of the throughput of intervals, as a share of the mean.
+
+        1 with fewer than two intervals or without operations.
+        """
         mean = self.ops
         if not mean or self.intervals < 2:
             return 1.0
@@ -50,7 +53,7 @@ class Baseline:
         return sqrt(max(0.0, variance) * self.intervals / (self.intervals - 1)) / mean
 
     def take(self, elapsed_s: float, ops: float, accesses: int, miss_ratio: float) -> None:
-        """Adds an interval."""
+        """Add an interval."""
         self.seconds += elapsed_s
         self.intervals += 1
         self.operations += ops * elapsed_s

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error budget of an SLO: of its windows so many may miss it, and how fast they do.
+"""The error budget of an SLO: how many windows may miss it, and how fast they use that up.
 
-A burn rate is the share of windows that missed it over the share that may: at 1 the budget is used
-up exactly. An SLO is burning when both a short and a long window say so (Beyer et al., The Site
-Reliability Workbook, 2018, chapter 5).
+A burn rate is the share of windows that missed the SLO, divided by the share that may. At 1 the
+budget is used up exactly. An SLO is burning if both a short and a long window say so (Beyer et al.,
+The Site Reliability Workbook, 2018, chapter 5).
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SPANS_S = {"1h": 3600.0, "24h": 86_400.0, "7d": 604_800.0}
 
 
 class BudgetState(StrEnum):
-    """How an SLO stands."""
+    """The state of the error budget of an SLO."""
 
     SAFE = "safe"
     BURNING = "burning"
@@ -34,19 +34,19 @@ class Counted:
 
     @property
     def attainment(self) -> float | None:
-        """The share of windows in which it was met; None without any."""
+        """The share of windows in which the SLO was met; None without windows."""
         return self.met / self.windows if self.windows else None
 
     @property
     def burn(self) -> float | None:
-        """By how many times faster than allowed it was missed; None without any window."""
+        """The burn rate; None without windows."""
         share = self.attainment
         return None if share is None else (1 - share) / (1 - GOAL)
 
 
 @dataclass(frozen=True)
 class SpanBudget:
-    """The budget over a span, or over the `seconds` of it since the target holds."""
+    """The error budget of a span, or of the `seconds` of it in which the target applied."""
 
     span: str
     seconds: float
@@ -74,7 +74,7 @@ class Budget:
 
     @property
     def state(self) -> BudgetState:
-        """By what is left of the longest span, and by both burn rates."""
+        """The state, by what is left of the longest span, and by both burn rates."""
         left = self.spans[-1].budget_left
         if left is None:
             return BudgetState.UNKNOWN
@@ -85,7 +85,7 @@ class Budget:
 
     @property
     def why(self) -> str:
-        """In a sentence."""
+        """The state in one sentence."""
         last = self.spans[-1]
         if last.attainment is None or last.budget_left is None:
             return "no window was judged yet"
@@ -98,7 +98,7 @@ class Budget:
 
 
 def span_budget(span: str, seconds: float, counted: Counted) -> SpanBudget:
-    """What is left of a span: 1 untouched, 0 used up, below 0 overspent."""
+    """The share of a span's budget that is left: 1 untouched, 0 used up, below 0 overspent."""
     burn = counted.burn
     left = None if burn is None else 1 - burn
     return SpanBudget(span, seconds, counted.windows, counted.met, counted.attainment, left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the history lists: one row per change, whoever made it, from its begin to its outcome."""
+"""The rows of the history: one per change by any actor, from its beginning to its outcome."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from cachepilot.domain.past.actor import AUTOPILOT, Actor
 
 
 class ChangeKind(StrEnum):
-    """What was changed, or was refused to somebody."""
+    """What was changed, or what kind of request was refused."""
 
     POLICY = "policy"
     MEMORY = "memory"
@@ -19,7 +19,7 @@ class ChangeKind(StrEnum):
 
 
 class ChangeState(StrEnum):
-    """How a change stands. `live`: in force and not confirmed. `done`: an operator's."""
+    """The state of a change. `live`: in force and not confirmed. `done`: made by an operator."""
 
     LIVE = "live"
     CONFIRMED = "confirmed"
@@ -31,17 +31,17 @@ class ChangeState(StrEnum):
 
 
 SETTINGS = (ChangeKind.POLICY, ChangeKind.MEMORY)
-"""Kinds that change what a tenant has."""
+"""The kinds that change the setting of a tenant."""
 
 
 @dataclass
 class ChangeRow:
-    """One change as it is stored; `id` is 0 before that, and grows with every one.
+    """One change as it is stored; `id` is 0 before that, and greater for every later change.
 
-    Times are in seconds since 1970: of the node for what the autopilot does, of this host
-    otherwise. `cgroup` is the pattern of an objective; `node` is empty for all nodes. `why` says
-    why it began, `outcome` why it ended as it did. `before` and `after` are what an operator
-    stated, as JSON. A refusal that repeats is one row with a `count`.
+    Times are in seconds since 1970: of the node for changes by the autopilot, of this host
+    otherwise. `cgroup` is the pattern of an objective for changes of objectives. `node` is empty
+    for all nodes. `why` says why the change began, `outcome` why it ended as it did. `before` and
+    `after` are what an operator stated, as JSON. A refusal that repeats is one row with a `count`.
     """
 
     kind: ChangeKind
@@ -72,15 +72,16 @@ class ChangeRow:
     id: int = 0
 
     def end(self, state: ChangeState, time_s: float, outcome: str) -> None:
-        """It is over."""
+        """End the change."""
         self.state, self.ended_s, self.outcome = state, time_s, outcome
 
 
 @dataclass(frozen=True)
 class ChangeFilter:
-    """Which changes are asked for; None asks for all. Times are those of the begin, in seconds.
+    """Which changes are requested; None matches all. Times are those of the beginning, in seconds.
 
-    `by` is a part of the kind or of the name of who made it, whatever its case. `below` is an id.
+    `by` is a part of the kind or of the name of the actor, in any case. Rows have an id less than
+    `below`.
     """
 
     node: str | None = None
@@ -94,21 +95,21 @@ class ChangeFilter:
 
 
 def by_actor(actor: Actor) -> dict[str, str]:
-    """The keys of a row that say who made a change."""
+    """The columns of a row that name the actor of a change."""
     return {"by_kind": str(actor.kind), "by": actor.name}
 
 
 EVIDENCE_COLUMNS = ("time_s", "gained", "predicted", "bound", "throughput_ops", "miss_ratio")
 EVIDENCE_POINTS = 120
-"""Points that are kept of the evidence of one change: with more every second one is dropped."""
+"""The most points of the evidence of one change; beyond it every second one is dropped."""
 
 
 @dataclass
 class EvidenceSeries:
-    """What was known of a change over time: columns of one length, the oldest first.
+    """The evidence for a change over time: columns of one length, the oldest point first.
 
-    In `unit`: `gained` so far by measurement, against what it replaced; `predicted`, the same as it
-    was expected; and `bound`, above which what is gained is no noise. None where it is not known.
+    In `unit`: `gained` is the measured gain so far, compared with the setting before; `predicted`
+    is the gain that was expected; a gain above `bound` is not noise. None if not known.
     """
 
     unit: str
@@ -123,15 +124,15 @@ class EvidenceSeries:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next point would be kept: `skip` it otherwise."""
+        """Whether the next point is to be kept; otherwise the caller calls `skip`."""
         return self.seen % self.every == 0
 
     def skip(self) -> None:
-        """A point is left out."""
+        """Leave a point out."""
         self.seen += 1
 
     def take(self, time_s: float, *values: float | None) -> None:
-        """Adds a point; `values` are those of the other columns, in their order."""
+        """Add a point; `values` are those of the other columns, in their order."""
         self.seen += 1
         for name, value in zip(EVIDENCE_COLUMNS, (time_s, *values), strict=True):
             getattr(self, name).append(value)
@@ -139,5 +140,5 @@ class EvidenceSeries:
             self.every *= 2
             for name in EVIDENCE_COLUMNS:
                 column = getattr(self, name)
-                # The last one stays, whatever else goes.
+                # The last point always stays.
                 del column[-2::-2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the autopilot brought a tenant: measured now, against the default, and against before.
+"""The effect of the autopilot on a tenant: measured now, compared with the default and with before.
 
 Every value says whether it was measured or predicted.
 """
@@ -11,14 +11,14 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Where a number comes from."""
+    """The source of a number."""
 
     MEASURED = "measured"
     PREDICTED = "predicted"
 
 
 class Verdict(StrEnum):
-    """By the range of the ratio to the default: above 1, below 1, or around it."""
+    """Whether the range of the ratio to the default is above 1, below 1, or includes 1."""
 
     GAINS = "gains"
     PAYS = "pays"
@@ -41,7 +41,7 @@ class MeasuredReading:
 
 @dataclass(frozen=True)
 class PredictedReading:
-    """What the model gives for a setting; the throughput is in [low_ops, high_ops]."""
+    """The model's prediction for a setting; the throughput is in [low_ops, high_ops]."""
 
     throughput_ops: float
     low_ops: float
@@ -54,9 +54,10 @@ class PredictedReading:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Throughput now over another one: 1.25 is a quarter more. `low` to `high` is its error.
+    """The present throughput divided by another one: 1.25 is a quarter more.
 
-    Of several tenants it is the weighted geometric mean. It is predicted where either one is.
+    `low` to `high` is the error. For several tenants it is the weighted geometric mean. The source
+    is predicted if either throughput is.
     """
 
     ratio: float
@@ -75,7 +76,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class TenantComparison:
-    """One tenant; what is not known is None, and `why` says what is missing."""
+    """One tenant; a value that is not known is None, and `why` says what is missing."""
 
     node: str
     cgroup: str
@@ -90,13 +91,16 @@ class TenantComparison:
 
     @property
     def verdict(self) -> Verdict:
-        """By the ratio to the default."""
+        """The verdict by the ratio to the default."""
         return Verdict.UNKNOWN if self.versus_default is None else self.versus_default.verdict
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Tenants of a node, or of all where `node` is empty: how many gain and pay, and means."""
+    """Counts and mean ratios of the tenants of a node, or of all nodes if `node` is empty.
+
+    `gain`, `pay`, `same` and `unknown` count the tenants with each verdict.
+    """
 
     node: str
     tenants: int
@@ -109,9 +113,9 @@ class Sum:
 
 
 def mean_ratio(weighed: Iterable[tuple[float, Ratio]]) -> Ratio | None:
-    """The weighted geometric mean of ratios; None without any of a weight.
+    """The weighted geometric mean of ratios; None if none has a weight.
 
-    Its error is that of ratios that are all wrong in the same direction: the most that it can be.
+    Its error assumes that all ratios are wrong in the same direction, so it is an upper bound.
     """
     known = [(weight, one) for weight, one in weighed if weight > 0 and one.low > 0]
     total = sum(weight for weight, _ in known)
@@ -127,7 +131,7 @@ def mean_ratio(weighed: Iterable[tuple[float, Ratio]]) -> Ratio | None:
 
 
 def summed(node: str, tenants: Iterable[TenantComparison]) -> Sum:
-    """How the tenants fare together."""
+    """Count and average the comparisons of tenants."""
     known = list(tenants)
     verdicts = [one.verdict for one in known]
     return Sum(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants needed, by the quarter of an hour, so that it can be added up over tenants.
+"""What tenants needed, per quarter of an hour (a slot), so that sums over tenants are possible.
 
-A day is the shortest time that holds every part of the daily cycle that most workloads have: office
-hours, nightly batches, backups. A quarter of an hour is long beside the minutes that curves take to
-follow a new regime, and short beside the hours that regimes of such a cycle last.
+A day is the shortest time that includes all of the daily cycle of most workloads: office hours,
+nightly batches, backups. A quarter of an hour is long compared with the minutes in which curves
+follow a new regime, and short compared with the hours that regimes of such a cycle last.
 """
 
 from dataclasses import dataclass, fields
@@ -20,15 +20,15 @@ SLOTS = int(DAY_S // SLOT_S) + 1
 
 
 def slot_of(time_s: float) -> int:
-    """The number of the quarter of an hour of a time, seconds since 1970."""
+    """The number of the slot of a time, which is in seconds since 1970."""
     return int(time_s // SLOT_S)
 
 
 class Need(NamedTuple):
     """What one tenant needs at one time.
 
-    `device_iops` are the reads per second that are left with that memory, `cpus` its CPU time per
-    second; None where that is not known.
+    `device_iops` are the reads per second that remain with that memory. `cpus` is its CPU time per
+    second, None if not known.
     """
 
     size_bytes: float
@@ -38,13 +38,13 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PastNeeds:
-    """What one tenant needed, arrays of shape (K,): by rising `slots`, those that are known.
+    """What one tenant needed, arrays of shape (K,), by rising `slots`; only slots that are known.
 
-    The need of a slot is that of the regime of it that needed most. `device_iops` are the reads per
-    second that were left with that memory, `cpus` CPU time per second, NaN where it is not known.
-    Rows that `moved` are of another node: they are what was needed more there than the last time.
-    Their `last` are those needs, (K, 3), of memory, reads and CPUs; NaN where not known, as of rows
-    of the tenant's own node.
+    The need of a slot is that of its regime with the greatest need. `device_iops` are the reads per
+    second that remained with that memory. `cpus` is CPU time per second, NaN if not known. Rows
+    that are `moved` are from another node: they are the difference from the tenant's last need
+    there. `last` are these last needs, (K, 3), of memory, reads and CPUs; NaN if not known, and in
+    rows of the tenant's own node.
     """
 
     slots: IntArray
@@ -62,13 +62,13 @@ class PastNeeds:
         device_iops: FloatArray,
         cpus: FloatArray | None = None,
     ) -> "PastNeeds":
-        """Needs on the node where the tenant is; of its CPUs nothing is known without `cpus`."""
+        """Needs on the tenant's present node; without `cpus` its CPUs are not known."""
         cpus = np.full(slots.size, np.nan) if cpus is None else cpus
         moved = np.zeros(slots.size, dtype=np.bool_)
         last = np.full((slots.size, 3), np.nan)
         return cls(slots, size_bytes, device_iops, cpus, moved, last)
 
     def within(self, slots: range) -> "PastNeeds":
-        """Those of some slots, one after another."""
+        """The needs of a range of slots."""
         kept = (self.slots >= slots.start) & (self.slots < slots.stop)
         return PastNeeds(**{one.name: getattr(self, one.name)[kept] for one in fields(self)})

@@ -4,17 +4,17 @@
 from dataclasses import dataclass
 
 EVERY_INTERVAL, TENS, MINUTES = 0, 10, 60
-"""Steps in seconds; the first has every control interval."""
+"""Steps in seconds; the first step has every control interval."""
 KEPT_S = {EVERY_INTERVAL: 900.0, TENS: 6 * 3600.0, MINUTES: 7 * 86_400.0}
-"""How long points of a step are kept, seconds, finest first."""
+"""How long the points of a step are kept, in seconds, finest step first."""
 CHUNK_POINTS = 30
 POINTS_MAX = 2000
-"""Points that one answer has at most."""
+"""The most points in one answer."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Read calls of the last minute by their duration; a bucket ends where the next begins."""
+    """Read calls of the last minute by duration; a bucket ends where the next one begins."""
 
     elapsed_s: float
     lower_bounds_us: list[float]

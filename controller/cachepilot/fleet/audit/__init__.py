@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who changed what operators state, and who was refused: rows of the history."""
+"""Rows of the history: who changed objectives and pins, and whose requests were refused."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who was refused what: rows of the history, of which one counts what repeats.
+"""Rows of the history for refused requests; repetitions are counted in one row.
 
-They are noted in memory, from any thread and the event loop too, and stored from time to time.
+Refusals are noted in memory, from any thread including the event loop's, and written to the store
+by a later `flush`.
 """
 
 import logging
@@ -17,15 +18,15 @@ from cachepilot.store.store import Store
 
 LOG = logging.getLogger("cachepilot.audit")
 MERGE_S = 600.0
-"""For so long what is refused again counts in the same row."""
+"""Seconds for which a repeated refusal is counted in the same row."""
 ROWS_MAX = 64
-"""Rows in that time at most: whoever else is refused counts in one more."""
+"""Most rows in that time; all further refusals are counted together in one more row."""
 TEXT_MAX = 400
 OTHERS = "others"
 
 
 class Refusals:
-    """Rows that are open. `clock`: seconds since 1970."""
+    """The rows of refusals that are open for counting. `clock` returns seconds since 1970."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
@@ -34,9 +35,12 @@ class Refusals:
         self._unstored: dict[int, ChangeRow] = {}
 
     def note(self, actor: Actor, asked: str, why: str) -> None:
-        """Somebody asked for something, and was refused it for a reason; returns at once."""
+        """Note that a request of `actor` was refused because of `why`.
+
+        Never waits for the store.
+        """
         now_s = self._clock()
-        # Whoever is refused chose the words: a path may hold anything.
+        # The texts come from the refused client: a path may contain anything.
         asked, why = (printable(one[:TEXT_MAX]) for one in (asked, why))
         with self._lock:
             self._end(now_s)
@@ -64,9 +68,9 @@ class Refusals:
                 del self._rows[key]
 
     def flush(self) -> bool:
-        """Stores what was noted; whether there was anything. What cannot be stored waits."""
+        """Store the noted rows and return whether any were stored; if it fails, keep them."""
         with self._flushing:
-            # Who notes something never waits for the store.
+            # `note` must never wait for the store, so the lock is released before writing.
             with self._lock:
                 rows = list(self._unstored.values())
                 self._unstored.clear()
@@ -77,7 +81,7 @@ class Refusals:
             except sqlite3.Error as error:
                 LOG.debug("refusals cannot be stored yet: %s", error)
                 with self._lock:
-                    # But not for ever: those that are no longer counted are dropped.
+                    # Rows that are no longer open are dropped, so that memory is bounded.
                     still = {id(row) for row in self._rows.values()}
                     self._unstored |= {id(row): row for row in rows if id(row) in still}
                 return False

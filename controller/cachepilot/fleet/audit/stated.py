@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the history for what operators change: what was stated before, and what is after."""
+"""Rows of the history for operators' changes: objectives and pins before and after."""
 
 import json
 import logging
@@ -18,15 +18,16 @@ from cachepilot.sizes import UNITS_BYTES, human_bytes
 
 LOG = logging.getLogger("cachepilot.audit")
 ROWS_MAX = 200
-"""Rows of one request at most: of a document that changes more the last row counts the others."""
+"""Most rows per request. If a document changes more, the last row gives the number of the
+others."""
 NOTHING = "nothing"
 NAMES = {"until_s": "until"}
-"""Of keys whose values are shown in another form."""
+"""Keys that are shown under another name."""
 Table = dict[str, Any]
 
 
 def audit(before: Asked, after: Asked, actor: Actor, now_s: float) -> list[ChangeRow]:
-    """A row for every objective and pin that is another, as of `now_s` by `actor`."""
+    """Return a row for every objective and pin that differs, changed at `now_s` by `actor`."""
     found = []
     for row in _rows(before, after):
         row.begun_s = row.ended_s = now_s
@@ -42,7 +43,7 @@ def audit(before: Asked, after: Asked, actor: Actor, now_s: float) -> list[Chang
 
 
 def log(rows: Sequence[ChangeRow]) -> None:
-    """Says the same in the log, a line each."""
+    """Write the rows to the log, one line each."""
     for row in rows:
         where = f" on node {row.node}" if row.node else ""
         LOG.info("%s %s%s: %s; %s", row.kind, row.cgroup or "-", where, row.text, row.why)
@@ -107,7 +108,7 @@ def _json(table: Table) -> str:
 
 
 def difference(before: Table, after: Table) -> str:
-    """The keys that differ, `key: before → after` each; `nothing` where there is none."""
+    """Return the keys that differ, as `key: before → after`; `nothing` is a missing value."""
     keys = [key for key in dict.fromkeys((*before, *after)) if key != "cgroup"]
     told = [
         f"{NAMES.get(key, key)}: {' → '.join(_shown(key, before.get(key), after.get(key)))}"

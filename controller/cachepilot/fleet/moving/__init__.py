@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consolidation, carried out: tenants move from node to node, and back where an SLO is missed."""
+"""Execution of a consolidation: moves tenants between nodes, and undoes moves that miss an SLO."""

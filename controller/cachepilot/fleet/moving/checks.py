@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is measured around a move, and against what.
+"""The checks of a move: which tenants are measured before and after it, and against which targets.
 
-An agent leaves a tenant out whose cgroup it could not read, so a tenant that one snapshot lacks is
-not gone: what is known of it stays, and it is still to be judged.
+An agent leaves out a tenant whose cgroup it could not read. If a single snapshot lacks a tenant,
+the tenant is therefore not gone: its measurements are kept, and it is still to be judged.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,38 +15,38 @@ from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 from cachepilot.sense.counters import WINDOW
 
 LATENCY = "latency_p99_us"
-"""The kind of an SLO that is judged on a quantile of the last `WINDOW` intervals."""
+"""The kind of the SLO that is judged by a quantile over the last `WINDOW` intervals."""
 LOOKS_MAX = 2 * WINDOWS_MAX * WINDOW
-"""Snapshots of a warm page cache after which the last verdict is due: one of a latency."""
+"""Snapshots of a warm page cache after which every verdict is due; a latency takes longest."""
 
 
 def _looks_of(kind: str) -> int:
-    """Snapshots from one window of a kind to the next: windows have no interval in common."""
+    """Return the number of snapshots per window of a kind; windows have no interval in common."""
     return WINDOW if kind == LATENCY else 1
 
 
 def _first_look(kind: str) -> int:
-    """The first snapshot of a warm page cache that tells nothing of when it was cold."""
+    """Return the first snapshot since the page cache is warm that includes no cold interval."""
     return WINDOW + 1 if kind == LATENCY else 1
 
 
 def _is_counted(kind: str, looks: int) -> bool:
-    """Whether the `looks`-th snapshot since page caches are warm is a window of its own."""
+    """Whether the `looks`-th snapshot since page caches are warm completes a window."""
     first = _first_look(kind)
     return looks >= first and (looks - first) % _looks_of(kind) == 0
 
 
 def looks_left(check: Check, looks: int) -> int:
-    """Snapshots after the `looks`-th until a check is met, if it is in all windows from now on."""
+    """Return how many snapshots after the `looks`-th a check needs if all its windows are met."""
     every, first = _looks_of(check.kind), _first_look(check.kind)
     following = first if looks < first else looks + every - (looks - first) % every
     return following - looks + every * max(0, WINDOWS - check.windows - 1)
 
 
 def more_before(before: Iterable[Before], seen: Mapping[str, TenantSeen]) -> tuple[Before, ...]:
-    """With one more window of each tenant that was measured in it.
+    """Add one window of each tenant that was measured in it.
 
-    Those of which enough is known keep what was measured, and those that are missing all of it.
+    Tenants with enough windows, and tenants that the snapshot lacks, keep their measurements.
     """
     known = {one.cgroup: one for one in before}
     found = dict(known)
@@ -63,24 +63,25 @@ def more_before(before: Iterable[Before], seen: Mapping[str, TenantSeen]) -> tup
 
 
 def stated(tenant: TenantSeen) -> tuple[tuple[str, float], ...]:
-    """Kinds and targets of the SLOs of a tenant."""
+    """Return kinds and targets of the SLOs of a tenant."""
     return tuple((slo.kind, slo.target) for slo in tenant.slos)
 
 
 def was_active(checks: Iterable[Check], cgroup: str) -> bool:
-    """Whether a tenant is held to anything that it did before a move."""
+    """Whether a throughput of the tenant was measured before the move."""
     return any(one.before_ops is not None for one in checks if one.cgroup == cgroup)
 
 
 def missed_before(before: Iterable[Before]) -> list[str]:
-    """Tenants whose SLOs are missed as it is."""
+    """Return tenants that miss an SLO before the move."""
     return [one.cgroup for one in before if one.windows and one.met < POOR * one.windows]
 
 
 def tenants_of(moved: str, home: NodeSeen, target: NodeSeen) -> dict[str, TenantSeen]:
-    """Who is measured before a move: those on the target, and the one that is to come.
+    """Return the tenants to measure before a move: those on the target, and the one to come.
 
-    What has its name on the target reads its page cache there.
+    A cgroup with the moved tenant's path on the target is left out: it only reads the tenant's page
+    cache in advance.
     """
     found = {cgroup: one for cgroup, one in target.tenants.items() if cgroup != moved}
     if moved in home.tenants:
@@ -91,10 +92,11 @@ def tenants_of(moved: str, home: NodeSeen, target: NodeSeen) -> dict[str, Tenant
 def checks_of(
     before: Iterable[Before], there: Mapping[str, TenantSeen], missed: Collection[str] = ()
 ) -> tuple[Check, ...]:
-    """What is to be measured after a move: every SLO, and what is kept without one.
+    """Return the checks of a move: one per SLO, or a `keep` check for a tenant without an SLO.
 
-    Those who `missed` their SLOs before are to do no worse: they keep what is kept without one. Who
-    is missing is held to what was stated when it was last seen.
+    Tenants in `missed` missed their SLOs before the move. They must not do worse, and so get a
+    `keep` check instead. For a tenant that `there` lacks, the objectives of the last time that it
+    was seen apply.
     """
     known = {one.cgroup: one for one in before}
     found: list[Check] = []
@@ -112,10 +114,11 @@ def checks_of(
 def taken(
     checks: tuple[Check, ...], seen: Mapping[str, TenantSeen], looks: int, lost_looks: int
 ) -> tuple[Check, ...]:
-    """With one more window of a node, the `looks`-th since page caches are warm.
+    """Add one window of a node, the `looks`-th since page caches are warm.
 
-    Who is missing is waited for, for `lost_looks` snapshots in a row; then it is gone. Who, or
-    whose SLO, is gone is not measured any more.
+    A tenant that the snapshot lacks is waited for, for `lost_looks` snapshots in a row. After that
+    it counts as gone, and its open checks are removed. A check whose SLO was removed is dropped,
+    too.
     """
     found = []
     for check in checks:
@@ -126,7 +129,7 @@ def taken(
                 found.append(replace(check, missing=check.missing + is_open))
             continue
         told = {slo.kind: slo.met for slo in one.slos}
-        # What is no SLO any more is not judged.
+        # An SLO that was removed meanwhile is not judged.
         if check.kind == KEEP or check.kind in told:
             there = replace(check, missing=0)
             if _is_counted(check.kind, looks):
@@ -136,10 +139,10 @@ def taken(
 
 
 def _without_doubt(check: Check, looks: int) -> tuple[Check, ...]:
-    """A verdict once so many windows could have been measured, though some measured nothing.
+    """Decide a check once twice the maximum of windows have passed, though some measured nothing.
 
-    Of who does nothing now, and did nothing before, there is no check then. What is open is missed,
-    unless its tenant may be gone.
+    A check is dropped if its tenant does nothing now and did nothing before. Any other open check
+    is missed, unless its tenant may be gone.
     """
     is_due = looks >= 2 * WINDOWS_MAX * _looks_of(check.kind)
     if not is_due or check.missing or check.verdict is not Verdict.OPEN:
@@ -150,12 +153,12 @@ def _without_doubt(check: Check, looks: int) -> tuple[Check, ...]:
 
 
 def missed(checks: tuple[Check, ...]) -> list[Check]:
-    """Those that were missed."""
+    """Return the checks that were missed."""
     return [one for one in checks if one.verdict is Verdict.MISSED]
 
 
 def told(check: Check) -> str:
-    """A missed check, in words."""
+    """Return a missed check in words."""
     if check.kind == KEEP:
         return f"{check.cgroup} does {check.after_ops or 0:.0f} op/s, is to keep {check.target:.0f}"
     share = f"{check.met} of {check.windows} windows"

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads defined by files, a folder per node: `FOLDER/NODE/*.toml`, as of static pods.
+"""Workloads defined by files in one folder per node: `FOLDER/NODE/*.toml`, like static pods.
 
-The simulated agent runs what is in its folder (`tenants_dir`). Any other that reads such a folder
-works as well: of a file only the key `cgroup` is read here, and its name is kept.
+The simulated agent runs the workloads in its folder (`tenants_dir`). Any other program that reads
+such a folder works as well: this module reads only the key `cgroup` of a file, and keeps the file's
+name.
 
-Before the workload of `NAME.toml` moves, its new node can read its page cache. Files beside it say
-how far that is:
+Before the workload of `NAME.toml` moves, its new node can read its page cache. The progress is
+represented by files in the same folders:
 
     HOME/NAME.list     order: write `NAME.pages` with what is cached, of so many bytes at most
-    HOME/NAME.pages    the pages; whoever runs the workload has taken `NAME.list` away
-    TARGET/NAME.pages  order: read them into the page cache that the workload will have
-    TARGET/NAME.warm   they are read, which whoever is to run the workload says by a rename
+    HOME/NAME.pages    the list of pages; the node that runs the workload has removed `NAME.list`
+    TARGET/NAME.pages  order: read these pages into the page cache that the workload will have
+    TARGET/NAME.warm   the pages are read: the target node renamed `NAME.pages`
 """
 
 import errno
@@ -25,13 +26,13 @@ SUFFIX = ".toml"
 LIST, PAGES, WARM = ".list", ".pages", ".warm"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FILE_BYTES_MAX = 1 << 20
-"""A longer file defines nothing, as for the agent."""
+"""A longer file defines no workload; the agent has the same limit."""
 
 
 class FolderProvider:
-    """Moves a definition by a rename, which happens as a whole or not at all.
+    """Moves a definition by a rename, which is atomic.
 
-    Hence all folders must be on one file system.
+    All folders must therefore be on one file system.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +54,7 @@ class FolderProvider:
             raise MoveError(f"{self._folder}: cannot be read: {error.strerror}") from None
 
     def _files(self, folder: Path) -> list[Path]:
-        """The definitions in a folder."""
+        """Return the definitions in a folder."""
         try:
             names = sorted(one.name for one in folder.iterdir())
         except FileNotFoundError:
@@ -63,18 +64,18 @@ class FolderProvider:
         return [folder / one for one in names if one.endswith(SUFFIX) and not one.startswith(".")]
 
     def _file(self, folder: Path, cgroup: str) -> Path | None:
-        """The definition of a workload in a folder."""
+        """Return the definition of a workload in a folder, or None."""
         return next((one for one in self._files(folder) if _cgroup_of(one) == cgroup), None)
 
     def where(self, cgroup: str) -> str | None:
-        """The node whose folder has the definition; see `Provider`."""
+        """Return the node whose folder has the definition; see `Provider`."""
         found = [one.name for one in self._nodes() if self._file(one, cgroup) is not None]
         if len(found) > 1:
             raise MoveError(f"{cgroup}: is defined on several nodes: {', '.join(found)}")
         return found[0] if found else None
 
     def placed(self) -> dict[str, str]:
-        """The node of every workload that one folder defines; see `Provider`."""
+        """Return the node of every workload that exactly one folder defines; see `Provider`."""
         found: dict[str, set[str]] = {}
         for folder in self._nodes():
             for path in self._files(folder):
@@ -84,18 +85,18 @@ class FolderProvider:
         return {cgroup: next(iter(nodes)) for cgroup, nodes in found.items() if len(nodes) == 1}
 
     def move(self, cgroup: str, from_node: str, to_node: str) -> None:
-        """Renames the definition into the other node's folder; see `Provider`."""
+        """Rename the definition into the other node's folder; see `Provider`."""
         home, target = self._of(from_node), self._of(to_node)
         path = self._defining(home, cgroup)
         goal = target / path.name
         try:
             if not target.is_dir():
                 raise MoveError(f"node {to_node}: there is no folder {target}")
-            # A rename would replace it, and end whoever it defines.
+            # The rename would replace an existing file and so end the workload that it defines.
             if goal.exists():
                 raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
-            # Without the definition its pages would be those of a workload that is to come. The
-            # node may be writing them.
+            # Files left without their definition would be taken for those of a workload that is to
+            # come. They are removed again after the rename, because the node may be writing them.
             _remove(home, path.stem)
             path.rename(goal)
             _remove(home, path.stem)
@@ -111,12 +112,13 @@ class FolderProvider:
         return path
 
     def warm(self, cgroup: str, from_node: str, to_node: str, most_bytes: int) -> Warmth:
-        """Takes the next step of the files above; see `Provider`."""
+        """Take the next step of the protocol in the module docstring; see `Provider`."""
         home, target = self._of(from_node), self._of(to_node)
         path = self._defining(home, cgroup)
         listed, goal = home / f"{path.stem}{PAGES}", target / f"{path.stem}{PAGES}"
         try:
-            # In this order: one becomes the other meanwhile.
+            # Check in this order: the node may rename NAME.pages to NAME.warm between the two
+            # checks.
             if goal.exists():
                 return Warmth.READING
             if goal.with_suffix(WARM).exists():
@@ -136,7 +138,7 @@ class FolderProvider:
         return Warmth.LISTING
 
     def drop(self, cgroup: str) -> None:
-        """Removes the files above on all nodes, wherever the workload is now; see `Provider`."""
+        """Remove the protocol's files on all nodes, wherever the workload is; see `Provider`."""
         nodes = self._nodes()
         paths = (self._file(one, cgroup) for one in nodes)
         for name in {path.stem for path in paths if path is not None}:
@@ -149,22 +151,22 @@ class FolderProvider:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Removes all but the definition of a workload."""
+    """Remove all files of a workload except its definition."""
     for suffix in (LIST, PAGES, WARM):
         (folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
-    """A file that appears as a whole; names that begin with a dot are nobody's."""
+    """Write a file that appears as a whole; readers ignore names that begin with a dot."""
     partial = path.with_name(f".{path.name}")
     partial.write_text(text, "utf-8")
     partial.rename(path)
 
 
 def _cgroup_of(path: Path) -> object:
-    """The workload that a file defines; None where it cannot be told, or is gone by now."""
+    """Return the cgroup that a file defines, or None if it cannot be read or is gone."""
     try:
-        # Not a pipe, which has no end.
+        # Only regular files: reading a pipe might never end.
         if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
             return None
         return tomllib.loads(path.read_text("utf-8")).get("cgroup")
@@ -173,7 +175,7 @@ def _cgroup_of(path: Path) -> object:
 
 
 def _keep(folder: Path) -> None:
-    """Makes the names in a folder outlast a loss of power."""
+    """Make renames in a folder survive a power failure."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

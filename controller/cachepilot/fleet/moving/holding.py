@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rollout holds fast meanwhile: limits and policies of who goes, memory of where they go."""
+"""What a running rollout fixes: limits and policies of moving tenants, reserves on targets."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ ON_TARGET = (MoveState.MOVING, MoveState.WARMING)
 
 
 def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
-    """The moves that wait with the memory of afterwards."""
+    """Yield the waiting moves whose tenants have the planned memory by a rehearsal."""
     present = rollout.present
     if rollout.is_over or present is None:
         return
@@ -22,10 +22,11 @@ def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
 
 
 def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
-    """By cgroup and node, the moves whose limit and policy hold there.
+    """Return the moves whose limit and policy are pinned, by cgroup and node.
 
-    On the target while its page cache is read and while the tenant is judged: it has no curves
-    there yet by which it could be given them. At home from the rehearsal on.
+    A tenant is pinned on its target while its page cache is read there and while it is judged,
+    because there are no curves of it there yet to plan with. It is pinned at home from the start of
+    the rehearsal.
     """
     if rollout is None:
         return {}
@@ -39,12 +40,12 @@ def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
 
 
 def limit_of(move: Move) -> int:
-    """The limit that a tenant is pinned to, in whole pages."""
+    """Return the limit that a tenant is pinned to: whole pages, at least one."""
     return max(PAGE_BYTES, pages_up(move.limit_bytes))
 
 
 def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
-    """By node and cgroup, the memory that is kept for who is to come."""
+    """Return the bytes reserved for tenants that are to come, by node and cgroup."""
     found: dict[str, dict[str, int]] = {}
     if rollout is None:
         return found

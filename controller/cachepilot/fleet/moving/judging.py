@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an SLO is met after a move, by windows one after the other, and what one keeps without.
+"""Sequential tests of a move: whether SLOs are met, or the throughput is kept, window by window.
 
-A window is an interval of the controller, or several for a latency. SLOs are judged by Wald's
-sequential test (Annals of Mathematical Statistics 16, 1945): they are to be met in `GOAL` of the
-windows, and one met in `POOR` of them is missed. With both errors at `ERROR`, 15 windows in a row
-accept one, and two misses among the first windows refuse it.
+A window is one interval of the controller, or several for a latency. A tenant without an SLO has a
+`keep` check: its mean throughput must not fall below a share of the mean before the move. SLOs are
+judged by Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). The
+hypothesis that an SLO is met in `GOAL` of the windows is tested against `POOR`. With both error
+probabilities at `ERROR`, 15 met windows in a row accept an SLO, and two misses among the first
+windows reject it.
 """
 
 import math
@@ -18,15 +20,18 @@ ERROR = 0.05
 BOUND = math.log((1 - ERROR) / ERROR)
 MET, MISSED = math.log(POOR / GOAL), math.log((1 - POOR) / (1 - GOAL))
 WINDOWS = math.ceil(BOUND / -MET)
-"""Windows that suffice where all are met; those that a throughput is a mean of at least."""
+"""Windows that suffice for an SLO if all are met; also the fewest windows for a mean throughput."""
 WINDOWS_MAX = 4 * WINDOWS
-"""What is in doubt after so many counts as missed."""
+"""A check that is undecided after this many windows counts as missed."""
 ERRORS = 2.0
-"""Standard errors by which a mean is below its target before it is missed early."""
+"""A mean this many standard errors below its target is missed before WINDOWS_MAX."""
 
 
 def take(check: Check, met: bool | None, ops: float | None) -> Check:
-    """With one more window; one in which nothing was measured is not counted."""
+    """Add one window to a check; a window without a measurement is not counted.
+
+    `met` is the result of an SLO, `ops` the operations/s; None means not measured.
+    """
     if check.verdict is not Verdict.OPEN or (ops is None if check.kind == KEEP else met is None):
         return check
     windows = check.windows + 1
@@ -55,7 +60,7 @@ def _of_slo(check: Check) -> Verdict:
 
 
 def _kept(check: Check) -> Verdict:
-    """By the mean; while it is below by less than its error more windows are waited for."""
+    """Judge the mean; if it is below the target by less than its error, wait for more windows."""
     mean, count = check.after_ops or 0.0, check.windows
     if count < WINDOWS:
         return Verdict.OPEN

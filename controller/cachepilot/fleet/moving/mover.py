@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries rollouts out: looks, takes a step, stores it, and only then orders what it says."""
+"""Executes rollouts: observes nodes, takes a step, stores it, and only then gives its order.
+
+A rollout executes a consolidation plan by moves of tenants to other nodes. It either drains nodes,
+or spreads tenants of nodes that are short of memory. The provider is the orchestrator that starts
+and stops workloads; it executes the orders.
+"""
 
 import logging
 import threading
@@ -31,11 +36,12 @@ from cachepilot.store.failures import StoreFailedError
 LOG = logging.getLogger(__name__)
 MOVES_MAX = 100_000
 REFUTED_MAX = 10_000
-"""So many of what rehearsals refuted are passed on to the next rollout."""
+"""How many of the limits that rehearsals refuted are passed on to the next rollout."""
 HOMES_MAX = 100_000
-"""Of so many tenants it is known on which node they were before."""
+"""For how many tenants the node on which they were before a drain is remembered."""
 CLOSED_S = 3600.0
-"""So long nobody is spread to a node again because of which a move was not made, or undone."""
+"""Seconds for which no tenant is spread to a node after a move to it could not be made, or was
+undone."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "need_bytes": BYTES_MAX,
@@ -46,7 +52,7 @@ MOST = {
     "peak_s": 1e11,
     "cpus": BYTES_MAX,
 }
-"""Of the numbers of a move, those that are told."""
+"""The greatest allowed values of those numbers of a move that come from a plan."""
 NO_PROVIDER = (
     "consolidation: nobody moves tenants (allowed: with [consolidation] folder in the controller's"
     " configuration)"
@@ -54,7 +60,7 @@ NO_PROVIDER = (
 
 
 def _require_in_range(move: Move) -> None:
-    """Raises InputError for numbers that no plan has."""
+    """Raise InputError for numbers that no plan contains."""
     for key, most in MOST.items():
         value = getattr(move, key)
         if value is not None and not 0 <= value <= most:
@@ -63,9 +69,9 @@ def _require_in_range(move: Move) -> None:
 
 
 class Mover:
-    """The last rollout, and whoever moves tenants; safe to call from any thread.
+    """The last rollout, and the provider that moves tenants; safe to call from any thread.
 
-    While tenants are judged their limits and policies are pinned to what the plan counted with.
+    While tenants are judged, their limits and policies are pinned to the planned ones.
     """
 
     def __init__(
@@ -79,14 +85,14 @@ class Mover:
         self._ticked_s: float | None = None
         self._is_unstored = False
         self.plan: Callable[[Rest, Sequence[Report]], Plans] | None = None
-        """Plans what is left of a rollout with these nodes; None where it goes on as it began."""
+        """Plans the rest of a rollout with the given nodes; None: it goes on as first planned."""
         self._rollout = fleet.store.last_rollout()
 
     @property
     def refuted(self) -> dict[tuple[str, str], int]:
-        """By node and cgroup, the bytes that tenants need at least, as rehearsals of a day showed.
+        """Return the least bytes that tenants need, by node and cgroup, from recent rehearsals.
 
-        They count where the tenants are now.
+        Only rehearsals of the last day count. The node is the one on which the tenant is now.
         """
         known = () if self._rollout is None else self._rollout.refuted
         since_s, found = self._now_s() - DAY_S, dict[tuple[str, str], int]()
@@ -99,12 +105,12 @@ class Mover:
 
     @property
     def now_s(self) -> float:
-        """The time by which rollouts are timed, seconds since 1970."""
+        """The time of the clock for rollouts, in seconds since 1970."""
         return self._now_s()
 
     @property
     def interval_s(self) -> float:
-        """Seconds from one window to the next."""
+        """Seconds between two windows of measurement."""
         return self._fleet.config.interval_ms / 1000
 
     @property
@@ -114,19 +120,21 @@ class Mover:
 
     @property
     def homes(self) -> dict[str, str]:
-        """By cgroup, the nodes on which tenants were before they were drained."""
+        """The nodes on which tenants were before they were drained, by cgroup."""
         return {} if self._rollout is None else self._rollout.came_from
 
     @property
     def closed(self) -> dict[str, float]:
-        """Nodes that nobody is spread to for now, and since when."""
+        """Nodes to which no tenant is spread at present, and since when (seconds since 1970)."""
         known = () if self._rollout is None else self._rollout.closed
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
 
     def movable(self) -> Callable[[str, str], bool]:
-        """Whether a tenant can leave a node: whoever moves it has it there now, or nobody moves.
+        """Return a function that says whether a tenant can leave a node.
 
-        Where that cannot be told it shows once the tenant is to leave.
+        It can if the provider has the tenant on that node. The function returns True for every
+        tenant if there is no provider or if the provider fails: then the error appears at the time
+        of the move.
         """
         if self._provider is None:
             return lambda *_: True
@@ -137,13 +145,13 @@ class Mover:
         return lambda node, cgroup: placed.get(cgroup) == node
 
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
-        """Begins to move tenants off nodes in this order; it is stored before this returns.
+        """Begin a rollout that moves tenants off nodes in this order; stored before this returns.
 
-        Unless it `spreads` nodes are drained, and each is rehearsed first: those who stay get less
-        memory then.
+        If `spreads` is False, nodes are drained, and each drain is rehearsed first, because the
+        tenants that stay get less memory afterwards.
 
-        ConflictError while another rollout runs, or where a tenant is not on the node that it is
-        to leave; InputError without a provider, or for drains that cannot be carried out.
+        Raises ConflictError while another rollout runs, or if a tenant is not on the node that it
+        is to leave; InputError without a provider, or for drains that cannot be executed.
         """
         if self._provider is None:
             raise InputError(NO_PROVIDER)
@@ -195,21 +203,21 @@ class Mover:
                 raise ConflictError(f"consolidation: {one.cgroup} {told}")
 
     def stop(self) -> Rollout:
-        """Ends the rollout: a move that is not kept yet is undone, later ones are not made.
+        """End the rollout: undo a move that is not kept yet, and make no later ones.
 
-        ConflictError when none runs.
+        Raises ConflictError if no rollout runs.
         """
         with self._lock:
             running = self._rollout
             if running is None or running.is_over:
                 raise ConflictError("consolidation: no rollout runs")
             self._rollout = replace(running, is_stopping=True)
-            # Whoever is to go home goes, whether that can be stored or not.
+            # The return home must begin even if the stop cannot be stored now.
             self._save(self._rollout)
         return self._rollout
 
     def tick(self) -> None:
-        """Takes one step, if a rollout runs; raises nothing that a node or a disk does."""
+        """Take one step if a rollout runs; failures of nodes and of the store do not raise."""
         with self._lock:
             if self._ticked_s is None:
                 self._drop_left()
@@ -237,7 +245,10 @@ class Mover:
             self._fleet.changes.tell(Topic.DECISIONS)
 
     def _drop_left(self) -> None:
-        """Takes back what a controller before this one stored as over and had no time to drop."""
+        """Drop page caches that were read for a rollout which ended before they were dropped.
+
+        The previous controller ended in between.
+        """
         if self._rollout is None or not self._rollout.is_over:
             return
         for one in self._rollout.moves:
@@ -245,9 +256,9 @@ class Mover:
                 self._order(preparing.order_of(one, Act.DROP))
 
     def _watched(self) -> Rollout | None:
-        """The rollout; time in which nobody watched it counts for no time-out.
+        """Return the rollout, with time-outs extended by time in which nobody watched it.
 
-        It passes while no controller runs, or by a step of the clock.
+        Such a gap occurs while no controller runs, and by a step of the clock.
         """
         now_s, before_s = self._now_s(), self._ticked_s
         self._ticked_s = now_s
@@ -257,11 +268,11 @@ class Mover:
         return self._rollout
 
     def _plan_again(self, running: Rollout | None) -> None:
-        """Plans what is left of a rollout by what was measured since, before it goes on."""
+        """Plan the rest of a rollout with the latest measurements before it goes on."""
         if running is None or running.is_over or running.is_planned or running.is_stopping:
             return
         if self._is_unstored:
-            return  # Nothing that is planned could be stored, and so begin.
+            return  # The new plan could not be stored, and so could not be started.
         names = {node for one in running.moves for node in (one.drain, one.move.to_node)}
         seen = fleet_seen(sorted(names), self._fleet.loops())
         there = whereabouts(running, seen.nodes, self._where)
@@ -274,7 +285,7 @@ class Mover:
         else:
             found = self._planned(running, seen, there)
         with self._lock:
-            # It may have been stopped meanwhile.
+            # An operator may have stopped the rollout during the planning.
             if self._rollout is not running or found == running or not self._save(found):
                 return
             self._rollout = found
@@ -298,7 +309,7 @@ class Mover:
         return replanned(running, plans, self._now_s(), again_s, there.refused, there.gone)
 
     def _where(self, cgroup: str) -> tuple[str | None, str]:
-        """The node that the provider names, None for none, and why it cannot tell."""
+        """Return the node that the provider names, or None, and why it cannot name one."""
         if self._provider is None:
             return None, NO_PROVIDER
         try:
@@ -318,11 +329,11 @@ class Mover:
         )
 
     def _store(self, before: Rollout, found: Step) -> bool:
-        """Whether the step may be taken: it is stored, or need not be."""
+        """Store a step; return whether it may be taken: it was stored, or may be lost."""
         return self._save(found.rollout) or transitions.may_be_lost(before, found.rollout)
 
     def _save(self, rollout: Rollout) -> bool:
-        """Stores it; what cannot be stored now is stored once that is possible."""
+        """Store the rollout and return whether that worked; if not, `tick` tries again."""
         try:
             self._fleet.store.save_rollout(rollout)
         except StoreFailedError as error:

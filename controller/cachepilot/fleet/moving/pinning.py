@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins and reserves of a rollout: what `holding` says, made so on the nodes, again and again."""
+"""Applies the pins and reserves that `holding` computes for a rollout to the nodes."""
 
 import logging
 
@@ -20,17 +20,17 @@ LOG = logging.getLogger(__name__)
 
 
 class Pins:
-    """Limits and policies of tenants, and memory of nodes, that a rollout holds fast."""
+    """Limits and policies of tenants, and reserved memory of nodes, that a rollout fixes."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._is_unstored = False
 
     def hold(self, rollout: Rollout | None) -> None:
-        """Makes limits, policies and memory what a rollout holds now, nothing once it is over.
+        """Make pins and reserves those of the rollout; remove them all once it is over.
 
-        That is so whatever was done of it before: a controller may have ended meanwhile, a pin may
-        have, or the store could not be written.
+        Each call sets the complete state, whatever earlier calls did: the controller may have
+        restarted, a pin may have ended, or the store may have failed.
         """
         kept, held = holding.reserves(rollout), holding.pins(rollout)
         loops = self._fleet.loops()
@@ -65,11 +65,11 @@ class Pins:
         return Pin(move.cgroup, node, policy, limit, until_s, rollout.id)
 
     def _may_pin(self, cgroup: str) -> bool:
-        """Whether the autopilot decides its limit: not an operator, by a mode."""
+        """Whether the autopilot decides the limit, and not an operator by the objective's mode."""
         return self._fleet.asked().objectives.of(cgroup).mode is Mode.AUTO
 
 
 def _attachable(move: Move, loop: NodeLoop | None) -> str | None:
-    """The policy that the plan counted with; None where the node cannot attach it."""
+    """Return the planned policy, or None if the node cannot attach it."""
     can = (DEFAULT, *(() if loop is None else loop.hello.policies))
     return move.policy if move.policy in can else None

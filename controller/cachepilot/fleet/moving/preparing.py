@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page cache of a tenant that is to move is read on its target first.
+"""Reading a tenant's page cache on the target node before the tenant moves.
 
-What was ordered by an attempt before is dropped, then the pages are read. After that all who are
-on the target are measured again, as they may do other things by now, and the tenant goes. Nothing
-is lost where pages cannot be read, or not in time: the tenant then moves as it is, and reads on its
-new node what is missing.
+First, the pages of an earlier attempt are dropped; then the page cache is read. Afterwards all
+tenants on the target are measured again, as their load may have changed meanwhile, and the tenant
+moves. Nothing is lost if the pages cannot be read, or not in time: the tenant then moves as it is
+and reads the missing pages on its new node.
 """
 
 from dataclasses import replace
@@ -16,13 +16,13 @@ from cachepilot.fleet.moving.seen.observation import Act, Observation, Order, St
 
 
 def order_of(moved: Moved, act: Act) -> Order:
-    """To read the page cache on the target, or to drop that."""
+    """Return the order to read (`Act.WARM`) or to drop (`Act.DROP`) a page cache on the target."""
     move = moved.move
     return Order(move.cgroup, move.from_node, move.to_node, act, move.limit_bytes)
 
 
 def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    """Has a page cache read where that is asked and was not done; else has the tenant go."""
+    """Begin to read the page cache if configured and not done yet; otherwise order the move."""
     is_asked = rollout.preparing_s and moved.move.cold_pages
     if not is_asked or moved.prepared_s is not None:
         return transitions.ordered(rollout, moved, seen)
@@ -33,7 +33,7 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 
 def step(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    """One look at a page cache that is being read."""
+    """Process one observation of a page cache that is being read."""
     waiting = replace(moved, state=MoveState.WAITING)
     end = transitions.before_order(rollout, waiting, seen)
     if end is not None:
@@ -44,7 +44,7 @@ def step(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if moved.warmth is Warmth.READING and seen.warmth is Warmth.LISTING:
         why = f"{moved.move.to_node} gave it up"
     is_late = seen.now_s - (moved.prepared_s or seen.now_s) > rollout.preparing_s
-    # A controller that starts again has yet to ask how far it is.
+    # A restarted controller has not asked for the progress yet: `warmth` is None.
     if why or (is_late and seen.warmth is not None):
         return _cold(rollout, moved, seen, why)
     reading = replace(moved, warmth=seen.warmth or moved.warmth)
@@ -53,7 +53,7 @@ def step(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 
 def _cold(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    """The tenant goes with what was read so far, with nothing where that is refused."""
+    """Move the tenant with the pages read so far; drop them if the provider refused."""
     late = f"it is not read after {rollout.preparing_s:g} s"
     told = f"the page cache of {moved.move.cgroup} is cold on {moved.move.to_node}: {why or late}"
     gone = _measured_again(with_changes(rollout, [told]), moved, seen)
@@ -66,9 +66,9 @@ def _measured_again(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 
 def unwatched(rollout: Rollout, now_s: float) -> Rollout:
-    """The rollout after a time in which nobody watched it, which counts for no time-out.
+    """Extend the time-outs of a rollout by a time in which no controller watched it.
 
-    Limits may have been others meanwhile: a rehearsal takes memory again.
+    The limits may have been different in that time, so a rehearsal is restarted.
     """
     moved = rollout.present
     if moved is not None and moved.state is MoveState.REHEARSING and moved.rehearsal is not None:
@@ -82,7 +82,7 @@ def unwatched(rollout: Rollout, now_s: float) -> Rollout:
 
 
 def dropped(before: Rollout, found: Step, seen: Observation) -> Step:
-    """Takes back what was ordered where a step ends what it was for, and nobody went there."""
+    """Order to drop a page cache that was read if a step ends its purpose before the move."""
     present = before.present
     if present is None or present.prepared_s is None or seen.where == present.move.to_node:
         return found
@@ -91,7 +91,7 @@ def dropped(before: Rollout, found: Step, seen: Observation) -> Step:
         return replace(found, order=order_of(present, Act.DROP))
     if after.is_planned or present.begun_s is not None:
         return found
-    # It may go to another node.
+    # The new plan may send the tenant to another node.
     moves = tuple(
         replace(one, prepared_s=None, read_s=None, warmth=None) if one.ended_s is None else one
         for one in after.moves

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who moves a workload from node to node: an orchestrator, or a folder of definitions."""
+"""The interface of a provider, which moves workloads: an orchestrator or a folder of files."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,39 +9,40 @@ from cachepilot.errors import InputError
 
 
 class MoveError(InputError):
-    """A workload that could not be moved, or not be found: one line that says why.
+    """A workload could not be moved or found; one line with the reason.
 
-    Nothing is known then of where it is; `Provider.where` tells.
+    The location of the workload is unknown then; ask `Provider.where`.
     """
 
 
 class NoRoomError(MoveError):
-    """The storage of the definition is full; the workload is where it was."""
+    """The storage for the definition is full; the workload is where it was."""
 
 
 class Provider(Protocol):
-    """What a rollout needs of an orchestrator. Safe to call again after a crash."""
+    """What a rollout needs from an orchestrator. Every call may be repeated after a crash."""
 
     def move(self, cgroup: str, from_node: str, to_node: str) -> None:
-        """Ends a workload on one node and starts it on another, where its page cache is cold.
+        """Order that a workload ends on one node and starts on another, with a cold page cache.
 
-        Returns once that is ordered. MoveError when it cannot be.
+        Returns once that is ordered. Raises MoveError if it cannot be ordered.
         """
 
     def where(self, cgroup: str) -> str | None:
-        """The node that a workload is assigned to; None when there is none.
+        """Return the node that a workload is assigned to, or None.
 
-        MoveError when it cannot be told, or is on several.
+        Raises MoveError if that cannot be determined, or if there are several.
         """
 
     def placed(self) -> Mapping[str, str]:
-        """The nodes of all workloads at once, as `where` tells them: by cgroup, of those it can."""
+        """Return the nodes of all workloads by cgroup, without those for which `where` fails."""
 
     def warm(self, cgroup: str, from_node: str, to_node: str, most_bytes: int) -> Warmth:
-        """Goes on to have the page cache of a workload read where it is to go; how far that is.
+        """Advance the reading of a workload's page cache on its target; return the progress.
 
-        To be called again and again until it is warm. MoveError when it cannot be ordered.
+        At most `most_bytes` are read. Must be called repeatedly until the result is WARM. Raises
+        MoveError if it cannot be ordered.
         """
 
     def drop(self, cgroup: str) -> None:
-        """Takes back what `warm` ordered, and lets go what was read; MoveError when it cannot."""
+        """Cancel what `warm` ordered and release what was read; raise MoveError on failure."""

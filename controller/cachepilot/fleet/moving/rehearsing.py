@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain before anybody moves: everybody has the memory of afterwards, and is judged with it.
+"""The rehearsal of a drain: tenants get the memory planned for afterwards before any tenant moves.
 
-Curves are means: by how much single intervals scatter with less memory they do not tell. So it is
-measured where it costs little. Those who are to go get, at home, the limit and the policy that the
-plan counted with, and the nodes that they go to keep as much memory free. Nobody has to read
-anything again on another node if that is too little.
+Miss ratio curves are means and do not show how much single intervals vary with less memory. The
+rehearsal measures that where it is cheap. The tenants that are to leave get, on their present node
+(their home), the limit and the policy of the plan. The nodes that will receive them keep that much
+memory free. If the memory is too little, no tenant has to read its page cache again on another
+node.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,26 +28,28 @@ from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Tena
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 SETTLED_S = 2.0
-"""A page cache has what it keeps so long after it was cut, and after it could be read once."""
+"""Seconds until a page cache is stable after its limit was lowered, in addition to the time of
+reading it once."""
 
 
 def nodes_of(drain: Sequence[Moved]) -> list[str]:
-    """The nodes of a drain: that which is drained first, then those that take its tenants in."""
+    """Return the nodes of a drain: the drained one first, then those that receive its tenants."""
     return list(dict.fromkeys([drain[0].drain, *(one.move.to_node for one in drain)]))
 
 
 def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
-    """A rehearsal of which nothing was measured yet.
+    """Return a rehearsal without measurements of its own.
 
-    What tenants without an SLO did before the one before it of the same node is what they are to
-    keep a share of: they may have had less memory since.
+    A tenant without an SLO must keep a share of its throughput. That is the throughput measured
+    before the previous rehearsal of the same drain, if there was one: the tenant may have had less
+    memory since.
     """
     drain, nodes = rollout.going(moved.drain), list[Rehearsed]()
     for name in nodes_of(drain):
         there, (did, had) = seen.nodes.get(name), _before_on(name, rollout, moved.drain)
         judged = _judged(name, drain, there) if there is not None else {}
         may_go = {one.move.cgroup for one in drain} if name == drain[0].drain else did.keys()
-        # Who is missing now is held to what was stated before.
+        # For a tenant that the snapshot lacks, the SLOs recorded before apply.
         stated = {cgroup: one.slos for cgroup, one in did.items() if cgroup in may_go}
         stated |= {cgroup: checks.stated(one) for cgroup, one in judged.items()}
         free = [cgroup for cgroup, slos in sorted(stated.items()) if not slos and cgroup in did]
@@ -57,9 +60,9 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
 
 
 def again(rehearsal: Rehearsal, now_s: float) -> Rehearsal:
-    """With memory that is taken from now on: who had which limit before is not known.
+    """Return the rehearsal restarted at `now_s`, since the limits in between are not known.
 
-    What was measured before any was taken stays.
+    The measurements before memory was first reduced are kept.
     """
     if rehearsal.begun_s is None:
         return rehearsal
@@ -70,16 +73,18 @@ def again(rehearsal: Rehearsal, now_s: float) -> Rehearsal:
 def _before_on(
     node: str, rollout: Rollout, drained: str
 ) -> tuple[dict[str, Before], dict[str, int]]:
-    """What tenants of a node did and had before the last rehearsal of a drain, by cgroup.
+    """Return what tenants of a node did and had before the drain's last rehearsal, by cgroup.
 
-    Those who were there then, and those who came from the node that is drained: another of the
-    same path on another node is another tenant.
+    The first dictionary has throughputs and SLOs, the second the limits in bytes. Included are
+    tenants that were on the node then, and tenants that came since from the drained node. A cgroup
+    of the same path on any other node is another tenant.
     """
     known = rollout.rehearsal_of(drained)
     kept = (one.move for one in rollout.kept if one.drain == drained)
     came = {move.cgroup for move in kept if move.to_node == node}
     did, had = dict[str, Before](), dict[str, int]()
-    # The node that is drained is the first: who was on this one itself comes before it.
+    # The drained node is the first. If this is another node, its own tenants overwrite what a guest
+    # of the same path left there.
     for one in known.nodes if known is not None else ():
         if one.node == node:
             did |= {before.cgroup: before for before in one.before}
@@ -91,7 +96,10 @@ def _before_on(
 
 
 def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, TenantSeen]:
-    """Who is judged on a node: at home those who go, elsewhere everybody."""
+    """Return the tenants to be judged on a node.
+
+    On the drained node these are the tenants that leave, on any other node all.
+    """
     if node != drain[0].drain:
         return dict(there.tenants)
     names = {one.move.cgroup for one in drain}
@@ -101,7 +109,7 @@ def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, Ten
 def _with_window(
     rehearsal: Rehearsal, seen: Observation, take: Callable[[Rehearsed, NodeSeen], Rehearsed]
 ) -> Rehearsal:
-    """With what is taken of every node that told something new."""
+    """Apply `take` to every node with a new snapshot."""
     found = []
     for one in rehearsal.nodes:
         there = seen.nodes[one.node]
@@ -113,7 +121,7 @@ def _with_window(
 
 
 def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
-    """With one more window of every node as it is."""
+    """Add one window of every node in its present state, before memory is reduced."""
 
     def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
         judged = _judged(one.node, drain, there)
@@ -128,13 +136,13 @@ def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> R
 
 
 def is_known(rehearsal: Rehearsal) -> bool:
-    """Whether enough windows of everybody were measured as it is."""
+    """Whether enough windows of every tenant were measured in the present state."""
     windows = [one.windows for node in rehearsal.nodes for one in node.before]
     return min(windows, default=0) >= BEFORE_WINDOWS
 
 
 def missed_before(rehearsal: Rehearsal) -> str:
-    """Whose SLO is missed as it is on a node that takes others in, in words; empty if nobody's."""
+    """Return why a receiving node cannot be used: an SLO missed already; "" if there is none."""
     for one in rehearsal.nodes[1:]:
         for cgroup in checks.missed_before(one.before):
             return f"an SLO of {cgroup} on {one.node} is missed as it is"
@@ -142,7 +150,11 @@ def missed_before(rehearsal: Rehearsal) -> str:
 
 
 def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> bool:
-    """Whether those who go have the limits of afterwards, and their page caches what they keep."""
+    """Whether the leaving tenants have their planned limits, and their page caches have settled.
+
+    A limit that is still not in force is ignored once `lost_s` seconds have passed in addition to
+    the time of reading the page caches once.
+    """
     elapsed_s = seen.now_s - (rehearsal.begun_s or seen.now_s)
     cold_s = max(one.move.cold_s for one in drain)
     if elapsed_s < cold_s + SETTLED_S:
@@ -157,7 +169,11 @@ def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) ->
 
 
 def with_checks(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
-    """With what is to be judged on every node; not what was missed at home before."""
+    """Add the checks to be judged on every node.
+
+    Tenants that missed an SLO before the rehearsal are not judged. That concerns the drained node
+    only, since such an SLO on a receiving node prevents the rehearsal.
+    """
     found = []
     for one in rehearsal.nodes:
         there = seen.nodes[one.node]
@@ -169,7 +185,7 @@ def with_checks(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation)
 
 
 def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
-    """With one more window of every node."""
+    """Judge one more window of every node."""
 
     def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
         looks = one.looks + 1
@@ -186,9 +202,9 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
 
 
 def silent(rehearsal: Rehearsal) -> list[str]:
-    """Nodes that told nothing since it is waited for them, with something to be judged.
+    """Return nodes with open checks that were not measured since the wait for all nodes began.
 
-    A node whose control cycles fail is not lost, and yet nothing is measured of it.
+    A node whose control cycles fail is not lost, yet nothing is measured of it.
     """
     return [
         one.node
@@ -198,14 +214,14 @@ def silent(rehearsal: Rehearsal) -> list[str]:
 
 
 def awaited(rehearsal: Rehearsal) -> Rehearsal:
-    """The same from the time on from which it is waited for all of its nodes again."""
+    """Return the rehearsal with a new wait for measurements of all its nodes."""
     return replace(rehearsal, nodes=tuple(replace(one, is_heard=False) for one in rehearsal.nodes))
 
 
 def proven(rehearsal: Rehearsal) -> list[Move]:
-    """Those of its moves whose tenants met what they must keep with the limit of afterwards.
+    """Return the moves whose tenants met all checks with the planned limit.
 
-    Who was not judged, or had more memory than that, proved nothing.
+    A tenant that was not judged, or had more memory than the planned limit, proves nothing.
     """
     if rehearsal.met_s is None or not rehearsal.nodes:
         return []
@@ -220,17 +236,17 @@ def proven(rehearsal: Rehearsal) -> list[Move]:
 
 
 def is_enough(move: Move, most_bytes: int) -> bool:
-    """Whether a verdict with this limit, 0 for none, is one on what a tenant is to have."""
+    """Whether a verdict reached with this largest limit (0: unknown) counts for the planned one."""
     return 0 < most_bytes <= limit_of(move)
 
 
 def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:
-    """What was missed, and where."""
+    """Return the missed checks, each with its node."""
     return [(one, check) for one in rehearsal.nodes for check in checks.missed(one.checks)]
 
 
 def is_met(rehearsal: Rehearsal) -> bool:
-    """Whether all was met."""
+    """Whether all checks are met."""
     told = [check.verdict for one in rehearsal.nodes for check in one.checks]
     return all(one is Verdict.MET for one in told)
 
@@ -238,7 +254,7 @@ def is_met(rehearsal: Rehearsal) -> bool:
 def refuted(
     drain: Sequence[Moved], rehearsal: Rehearsal, nodes: Mapping[str, NodeSeen], now_s: float
 ) -> tuple[Refuted, ...]:
-    """Which tenants need more than they had: those that had less than before."""
+    """Return the limits that were too small: tenants that missed a check with less than before."""
     found = []
     for one, check in missed(rehearsal):
         there = nodes[one.node].tenants.get(check.cgroup)
@@ -249,14 +265,17 @@ def refuted(
 
 
 def told(rehearsal: Rehearsal) -> str:
-    """What was missed, in words."""
+    """Return the missed checks in words."""
     return "; ".join(
         f"in the rehearsal on {one.node} {checks.told(check)}" for one, check in missed(rehearsal)
     )
 
 
 def baseline(rollout: Rollout, moved: Moved) -> dict[str, Before]:
-    """What those around a move did before its drain was rehearsed, by cgroup."""
+    """Return, by cgroup, what the tenants around a move did before the drain's rehearsal.
+
+    These are the moved tenant on the drained node and the tenants of the target.
+    """
     rehearsal = rollout.rehearsal_of(moved.drain)
     if rehearsal is None:
         return {}

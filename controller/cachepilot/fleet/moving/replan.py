@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout that goes on with what was measured meanwhile: other moves, or fewer.
+"""Replanning of a rollout with the latest measurements: other moves, or fewer.
 
-What is left is planned again after each move that is kept and each node that is given up. It goes
-on as it was ordered as long as that still empties the same nodes. Another plan is taken where it
-empties more of them, or where page caches are cold for a shorter time, what has to be rehearsed
-again included. Whatever is planned, nobody goes to and fro: a tenant moves once, a node that
-tenants left takes nobody in, and a node that took tenants in is not drained.
+The terms are explained in `step`.
+
+The rest of a rollout is planned again after each move that is kept and each node that is given up.
+The rollout keeps its ordered moves as long as the plan still drains the same nodes. It changes to
+another plan if that drains more nodes, or if page caches are cold for a shorter time, where
+rehearsals that must be repeated count as well. No plan moves tenants to and fro: a tenant moves
+once, a node that tenants left receives none, and a node that received tenants is not drained.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ from cachepilot.fleet.moving import holding, rehearsing
 from cachepilot.fleet.moving.seen.observation import NodeSeen
 
 CHANGES_MAX = 100
-"""So many of the last changes of a rollout are kept."""
+"""How many of the last changes of a rollout are kept."""
 NO_ROOM = "its tenants have no room on the other nodes, by what was measured since"
 GONE = "its tenants are not there any more"
 NOT_THERE = "it is not there any more"
@@ -29,12 +31,12 @@ NO_OTHER = "its node stays short, and no other has room for it, by what was meas
 
 
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
-    """With more of what came to be other than it was ordered."""
+    """Add descriptions of deviations from what was ordered."""
     return replace(rollout, changes=(*rollout.changes, *changes)[-CHANGES_MAX:])
 
 
 def new_changes(before: Rollout, after: Rollout) -> tuple[str, ...]:
-    """Those of the changes that came since; of many the first are not kept."""
+    """Return the changes that `after` has and `before` has not, of those that are still kept."""
     old, kept = before.changes, after.changes
     most = min(len(old), len(kept))
     known = next((n for n in range(most, 0, -1) if old[-n:] == kept[:n]), 0)
@@ -42,7 +44,7 @@ def new_changes(before: Rollout, after: Rollout) -> tuple[str, ...]:
 
 
 def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
-    """Without the moves of a drain that were not made yet; goes on with the next drain."""
+    """Skip the waiting moves of a drain, and go on with the next drain."""
     skips = {one.move.cgroup for one in rollout.going(node)}
     moves = tuple(
         replace(one, state=MoveState.SKIPPED, ended_s=now_s, why=why)
@@ -55,19 +57,23 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
 
 
 def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
-    """Goes on after a move of a drain was kept; not every node is empty that its tenants left."""
+    """Go on after a move of a drain was kept.
+
+    After the last move the node may still have tenants that were not to be moved; these are
+    recorded in `others`.
+    """
     others: list[tuple[str, str]] = []
     if not (home.lost or rollout.spreads or rollout.going(node)):
         own = {one.move.cgroup for one in rollout.of_drain(node)}
         others = [(node, cgroup) for cgroup in sorted(home.tenants.keys() - own)]
     told = [_not_empty(*one) for one in others]
-    # What was measured on the way counts for the next move.
+    # The next move must be planned with what was measured since the last plan.
     found = replace(rollout, is_planned=False, others=(*rollout.others, *others))
     return onward(with_changes(found, told), now_s)
 
 
 def _not_made(rollout: Rollout, node: str, cgroups: Iterable[str], why: str) -> str:
-    """That moves of a node are not made, in words."""
+    """Return in words that moves off a node are not made."""
     if rollout.spreads:
         return f"not moved from {node}: {', '.join(sorted(cgroups))}: {why}"
     return f"{node} is not drained: {why}"
@@ -78,7 +84,7 @@ def _not_empty(node: str, cgroup: str) -> str:
 
 
 def onward(rollout: Rollout, now_s: float) -> Rollout:
-    """Goes on with the next move that waits; over when there is none."""
+    """Advance to the next waiting move; if there is none, end the rollout."""
     at = next(
         (i for i, one in enumerate(rollout.moves) if one.state is MoveState.WAITING),
         len(rollout.moves),
@@ -101,7 +107,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
 
 
 def _made(rollout: Rollout, node: str) -> str:
-    """Who left a node that is not drained, in words; empty for nobody."""
+    """Return in words which tenants left a node that is no longer drained; "" if none did."""
     if rollout.spreads:
         return ""
     gone = [one.move.cgroup for one in rollout.kept if one.drain == node]
@@ -109,9 +115,9 @@ def _made(rollout: Rollout, node: str) -> str:
 
 
 def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str] = ()) -> Rest:
-    """What is left of a rollout, as it is to be planned again.
+    """Return the rest of a rollout as input for the planner.
 
-    Nodes that are `refused` are not drained, and those that are `closed` take nobody in, as those
+    Nodes in `refused` are not drained. Nodes in `closed` receive no tenants; neither do the nodes
     that tenants leave while they are spread.
     """
     left = (*rollout.left, *dict(rollout.closed)) if rollout.spreads else ()
@@ -130,7 +136,7 @@ def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str]
 
 
 def _proven(rollout: Rollout) -> dict[tuple[str, str], int]:
-    """By the node where tenants are now and cgroup, the memory that rehearsals proved enough."""
+    """Return the limits that rehearsals proved enough, by the tenant's present node and cgroup."""
     moved = {(one.drain, one.move.cgroup): one.move.to_node for one in rollout.kept}
     return {
         (moved.get((one.drain, move.cgroup), one.drain), move.cgroup): move.limit_bytes
@@ -141,12 +147,12 @@ def _proven(rollout: Rollout) -> dict[tuple[str, str], int]:
 
 
 def _ordered(rollout: Rollout, node: str) -> list[Moved]:
-    """The moves of a node that wait."""
+    """Return the waiting moves of a node."""
     return [one for one in rollout.moves if one.drain == node and one.state is MoveState.WAITING]
 
 
 def _without_return(rollout: Rollout, drains: Sequence[Drain]) -> list[Drain]:
-    """Those of the drains that move nobody to and fro, the node that is being drained first."""
+    """Return the drains that move nothing to and fro, the node that is being drained first."""
     rest, moved = rest_of(rollout), {one.move.cgroup for one in rollout.kept}
     found: list[Drain] = []
     for one in sorted(drains, key=lambda one: one.node not in rest.closed):
@@ -160,7 +166,7 @@ def _without_return(rollout: Rollout, drains: Sequence[Drain]) -> list[Drain]:
 
 
 def _cold_s(rollout: Rollout, drains: Sequence[Drain], again_s: float) -> float:
-    """For how long page caches are cold, and rehearsals that were met are repeated."""
+    """Return for how many seconds page caches are cold, plus the time of repeated rehearsals."""
     again = [
         one.node
         for one in drains
@@ -171,7 +177,7 @@ def _cold_s(rollout: Rollout, drains: Sequence[Drain], again_s: float) -> float:
 
 
 def _chosen(rollout: Rollout, plans: Plans, again_s: float) -> list[Drain]:
-    """The plan that is followed."""
+    """Choose between the plan as ordered and the new plan."""
     ordered = _without_return(rollout, plans.as_ordered)
     anew = _without_return(rollout, plans.anew)
     if len(anew) != len(ordered):
@@ -182,7 +188,7 @@ def _chosen(rollout: Rollout, plans: Plans, again_s: float) -> list[Drain]:
 
 
 def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
-    """The moves of a drain; those that go as they were rehearsed stay as they were."""
+    """Return the moves of a drain; moves that agree with the rehearsed ones keep their state."""
     was = {one.move.cgroup: one for one in _ordered(rollout, drain.node)}
     found, is_rehearsed = [], rollout.is_rehearsed(drain.node)
     for move in drain.moves:
@@ -207,7 +213,7 @@ def _changes(
     whys: Mapping[str, str],
     spreads: bool,
 ) -> list[str]:
-    """By what a drain differs from what it was before, in words; `whys` say why tenants stay."""
+    """Return in words how a drain differs from before; `whys` give the reasons for who stays."""
     was, goes = {one.move.cgroup: one.move for one in before}, {one.move.cgroup for one in after}
     left = (cgroup for cgroup in was if cgroup not in goes)
     found = [f"{one} is not moved from {node}: {whys[one]}" for one in left]
@@ -222,14 +228,14 @@ def _changes(
 
 
 def _why_stays(rollout: Rollout, node: str, plans: Plans) -> str:
-    """Why a tenant that may be there yet does not leave a node any more."""
+    """Return why a tenant that may still be on a node does not leave it any more."""
     if not rollout.spreads:
         return NOT_THERE
     return NO_OTHER if node in plans.left else NO_NEED
 
 
 def _why_not(rollout: Rollout, node: str, plans: Plans, gone: Mapping[str, str]) -> str:
-    """Why a node is not drained any more."""
+    """Return why a node is not drained any more."""
     if all(one.move.cgroup in gone for one in _ordered(rollout, node)):
         return GONE
     if rollout.spreads:
@@ -253,12 +259,12 @@ def replanned(
     refused: Mapping[str, str] = MappingProxyType({}),
     gone: Mapping[str, str] = MappingProxyType({}),
 ) -> Rollout:
-    """With the drains as they are planned now; a node that is planned no more is not drained.
+    """Return the rollout with the drains of the new plan; nodes outside the plan are not drained.
 
-    A tenant that came to a node since goes along: without it the node would not be empty. Its
-    rehearsal is repeated where a move of a node is another one than was rehearsed, which takes
-    `again_s` beside the page caches. No plan drains nodes that are `refused` or moves tenants that
-    are `gone`; both say why.
+    A tenant that came to a drained node since is moved, too, as the node would not be empty
+    otherwise. If a move of a node differs from the rehearsed one, the rehearsal is repeated, which
+    takes `again_s` seconds in addition to the cold page caches. No plan drains nodes in `refused`
+    or moves tenants in `gone`; the values of both are the reasons.
     """
     plan = {one.node: one for one in _chosen(rollout, plans, again_s) if one.moves}
     over = tuple(one for one in rollout.moves if one.state is not MoveState.WAITING)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of a rollout, a pure function: move by move, each kept or undone.
+"""One step of a rollout, a pure function: one move after the other, each kept or undone.
 
-Before the first move of a drain all of it is rehearsed, where that is asked. A move waits until
-what was is measured; where that is asked its target then reads the page cache. It is ordered,
-arrives, warms what is left of its page cache, and is then judged. The first that is missed is
-undone, and the rollout ends there. After one that is kept nothing begins before the rest is planned
-again. What is under way is known from the state and from where the provider says that the tenant
-is: a controller that starts again goes on from there.
+A rollout executes a consolidation plan as a list of moves, each of one tenant to another node. A
+rollout either drains nodes (all tenants leave) or spreads tenants of nodes that are short of
+memory. A rollout that rehearses first tests a drain as a whole: see `rehearsing`. A move waits
+until the throughput and SLOs before it are measured. If configured, the target then reads the
+tenant's page cache in advance: see `preparing`. The move is ordered, the tenant arrives, the rest
+of its page cache warms up, and the move is judged. The first move that misses a check is undone,
+and the rollout ends there. After a move that is kept, the rest is planned again before anything
+else begins. Which step is due follows from the stored state and from the node to which the provider
+(which starts and stops workloads) assigns the tenant. A restarted controller therefore continues
+where the last one stopped.
 """
 
 from collections.abc import Callable
@@ -27,9 +31,10 @@ from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 
 def step(rollout: Rollout, seen: Observation) -> Step:
-    """What comes of one look.
+    """Return the outcome of one observation: the next state, an order, and events to log.
 
-    A rollout that is over stays as it is, and one that is to be planned again begins nothing.
+    A rollout that is over stays as it is. A rollout whose rest must be planned again begins
+    nothing.
     """
     moved = rollout.present
     if rollout.is_over or moved is None:
@@ -54,7 +59,7 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 
 def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    """The whole drain as it will be, with nobody moved yet."""
+    """Advance the rehearsal of a whole drain, in which no tenant moves yet."""
     rehearsal, stop = moved.rehearsal, RolloutState.STOPPED
     waiting = replace(moved, state=MoveState.WAITING)
     if rollout.is_stopping or rehearsal is None:
@@ -78,7 +83,7 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 def _before_rehearsal(
     rollout: Rollout, moved: Moved, rehearsal: Rehearsal, seen: Observation, is_late: bool
 ) -> Step:
-    """Measures what is, and takes memory once that is known."""
+    """Measure the state before the rehearsal; reduce the memory once enough is measured."""
     drain = rollout.going(moved.drain)
     found = rehearsing.before(drain, rehearsal, seen)
     if not is_late and not rehearsing.is_known(found):
@@ -98,7 +103,7 @@ def _before_rehearsal(
 def _judged_rehearsal(
     rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
 ) -> Step:
-    """One more look at a drain that is rehearsed; its first move once all was met."""
+    """Judge one more window of a rehearsed drain; begin its first move once all checks are met."""
     drain = rollout.going(waiting.drain)
     found = rehearsing.judged(rehearsal, seen)
     if rehearsing.missed(found):
@@ -124,7 +129,7 @@ def _judged_rehearsal(
 def _rehearsed_on(
     rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
 ) -> Step:
-    """Waits for more, unless nothing is measured of a node for too long."""
+    """Wait for more windows; stop the rollout if a node was not measured for too long."""
     silent = rehearsing.silent(rehearsal)
     if silent and seen.now_s - rollout.since_s > seen.lost_s:
         why = f"node {silent[0]}: nothing is measured"
@@ -140,7 +145,7 @@ def _rehearsed_on(
 
 
 def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    """Goes on with the next drain, or ends."""
+    """Skip the moves of a drain, and go on with the next drain or end."""
     after = skipped(transitions.with_present(rollout, moved), moved.drain, why, seen.now_s)
     events = [after.changes[-1]]
     if after.is_over:
@@ -149,7 +154,7 @@ def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Ste
 
 
 def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late: bool) -> Step:
-    """Measures what is, and orders the move once that is known."""
+    """Measure the state before the move, and order the move once enough is measured."""
     move, stop = moved.move, RolloutState.STOPPED
     home, target = seen.nodes[move.from_node], seen.nodes[move.to_node]
     if target.time_s == moved.measured_s:
@@ -162,7 +167,8 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     is_home = move.cgroup in home.tenants
     if not is_late and not (is_home and min(windows.values()) >= BEFORE_WINDOWS):
         return Step(transitions.with_present(rollout, measured))
-    # A tenant that does nothing can be moved, but not be rehearsed.
+    # A tenant that does nothing can be spread, but not drained: a drain is rehearsed, which needs
+    # measurements of the tenant.
     if not is_home or not (windows.get(move.cgroup) or rollout.spreads):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return transitions.ended(rollout, measured, seen, stop, why)
@@ -176,14 +182,14 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
             )
         return transitions.ended(rollout, measured, seen, stop, why)
     did = rehearsing.baseline(rollout, moved)
-    # Of who left since then there is nothing to measure.
+    # Tenants that left since the rehearsal are not in `before`, and so get no check.
     known = [replace(did.get(one.cgroup, one), slos=one.slos, keep=one.keep) for one in before]
     found = checks.checks_of(known, there, poor if rollout.spreads else ())
     return preparing.begun(rollout, replace(measured, before=(), checks=found), seen)
 
 
 def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
-    """Plans the rest again without a node to go to."""
+    """Close a node for tenants that are spread, and have the rest planned again without it."""
     closed = replace(transitions.closed(rollout, node, now_s), is_planned=False, since_s=0.0)
     told = f"{node} takes nobody in: {why}"
     return Step(with_changes(closed, [told]), events=(told,))
@@ -203,7 +209,7 @@ def _moving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
             return transitions.ended(
                 rollout, waiting, seen, RolloutState.STOPPED, transitions.BY_OPERATOR
             )
-        # The controller ended between what it stored and what it ordered.
+        # The previous controller ended after it stored this state and before it gave the order.
         return Step(rollout, Order(move.cgroup, move.from_node, move.to_node))
     return _arriving(rollout, moved, seen)
 
@@ -214,11 +220,12 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
-    # One whose page cache was read there has a cgroup before it comes, in which pages are accessed.
-    # It does something once it is there, unless it did nothing at home.
+    # If the target read the page cache in advance, the tenant's cgroup exists there before the
+    # tenant arrives, and shows page accesses. Only operations prove the arrival then, unless the
+    # tenant did none at home.
     is_told_apart = moved.prepared_s is not None and checks.was_active(moved.checks, move.cgroup)
     is_there = tenant is not None and (not is_told_apart or tenant.ops)
-    # A snapshot of before the order, from when another of this name was there, says nothing.
+    # A snapshot from before the order may show an earlier tenant of the same name: do not count it.
     if not target.lost and is_there and target.time_s != moved.measured_s:
         warming = replace(
             moved, state=MoveState.WARMING, arrived_s=seen.now_s, measured_s=target.time_s
@@ -257,7 +264,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 def _measured(
     rollout: Rollout, moved: Moved, seen: Observation, target: NodeSeen, tenant: TenantSeen
 ) -> Step:
-    """One more snapshot of the target, which counts once the page cache is warm."""
+    """Add one more snapshot of the target; it counts once the page cache is warm."""
     judged = warming.with_snapshot(moved, seen.now_s, target.time_s, tenant)
     if judged.warm_s is None:
         return Step(transitions.with_present(rollout, judged, since_s=seen.now_s))
@@ -314,4 +321,4 @@ _STEPS: dict[MoveState, Callable[[Rollout, Moved, Observation], Step]] = {
     MoveState.WARMING: _warming,
     MoveState.RETURNING: _returning,
 }
-"""What is done in each state; a move in any other is over."""
+"""The function for each state of a move; a move in any other state is over."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every state of a move may lead to: an order, an end, a rollback, or to wait on."""
+"""Transitions that several states of a move share: order, end, rollback, or wait."""
 
 from dataclasses import replace
 
@@ -10,30 +10,30 @@ BY_OPERATOR = "stopped by an operator"
 
 
 def with_present(rollout: Rollout, moved: Moved, **more: object) -> Rollout:
-    """The rollout with another state of its present move, and other values."""
+    """Return the rollout with its present move replaced, and other fields changed."""
     moves = (*rollout.moves[: rollout.at], moved, *rollout.moves[rollout.at + 1 :])
     return replace(rollout, moves=moves, **more)  # type: ignore[arg-type]
 
 
 def ended(rollout: Rollout, moved: Moved, seen: Observation, state: RolloutState, why: str) -> Step:
-    """The end of a rollout."""
+    """End a rollout."""
     over = with_present(rollout, moved, state=state, ended_s=seen.now_s, why=why)
     return Step(over, events=(f"{state}: {why}",))
 
 
 def failed(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    """The end of a rollout by a move whose end is unknown."""
+    """End a rollout because the outcome of a move is unknown."""
     failed = replace(moved, state=MoveState.FAILED, ended_s=seen.now_s, why=why)
     return ended(rollout, failed, seen, RolloutState.FAILED, why)
 
 
 def turned_back(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    """Has the tenant go home."""
+    """Order that the tenant goes back to its home, and close the target for further tenants."""
     move = moved.move
     if why != BY_OPERATOR:
         rollout = closed(rollout, move.to_node, seen.now_s)
     going = replace(moved, state=MoveState.RETURNING, why=why)
-    # One whose home is lost runs on where it is until that is back: see `_returning`.
+    # If the home is lost, the tenant runs on where it is until the home is back: see `_returning`.
     is_home = not seen.nodes[move.from_node].lost
     order = Order(move.cgroup, move.to_node, move.from_node) if is_home else None
     told = f"{move.cgroup} goes back to {move.from_node}: {why}"
@@ -41,9 +41,10 @@ def turned_back(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> 
 
 
 def strayed(rollout: Rollout, moved: Moved, seen: Observation, most_s: float) -> Step | None:
-    """The end of a rollout whose tenant is on neither node; None where it is on one of them.
+    """Return the end of a rollout whose tenant is on neither node, or None if it is on one.
 
-    A look that finds it nowhere may meet a file that is being written.
+    For `most_s` seconds the rollout waits instead: an observation may find the tenant nowhere
+    because its definition is just being written.
     """
     move = moved.move
     if (seen.unknown or seen.where is None) and seen.now_s - rollout.since_s <= most_s:
@@ -58,17 +59,17 @@ def strayed(rollout: Rollout, moved: Moved, seen: Observation, most_s: float) ->
 
 
 def closed(rollout: Rollout, node: str, now_s: float) -> Rollout:
-    """With a node that takes nobody in any more who is spread; others stay as they are."""
+    """Close a node for further tenants if the rollout spreads; otherwise change nothing."""
     if not rollout.spreads:
         return rollout
     return replace(rollout, closed=(*rollout.closed, (node, now_s)))
 
 
 def may_be_lost(before: Rollout, after: Rollout) -> bool:
-    """Whether a step may be taken that a restart would not know of, as it cannot be stored.
+    """Whether a step that cannot be stored may be taken, although a restart would not know of it.
 
-    It may unless memory is taken, a page cache read, or a tenant moved or kept by it: what leads
-    back or ends waits for no disk, and what was measured can be measured again.
+    It may not if it reduces memory for a rehearsal, orders a page cache to be read, or moves or
+    keeps a tenant. Rollbacks and ends do not wait for a disk, and measurements can be repeated.
     """
     was, now = before.moves[before.at], after.moves[before.at]
     if now.state is not MoveState.REHEARSING:
@@ -79,19 +80,19 @@ def may_be_lost(before: Rollout, after: Rollout) -> bool:
 
 
 def held(rollout: Rollout, why: str) -> Step:
-    """Waits on, and says for what."""
+    """Wait, and record the reason."""
     return Step(replace(rollout, why=why))
 
 
 def lost(rollout: Rollout, waiting: Moved, seen: Observation, why: str) -> Step:
-    """The end of a rollout of which a node is lost for too long; before that it waits."""
+    """End a rollout because a node is lost for longer than `lost_s`; wait before that."""
     if seen.now_s - rollout.since_s > seen.lost_s:
         return ended(rollout, waiting, seen, RolloutState.STOPPED, why)
     return held(rollout, why)
 
 
 def before_order(rollout: Rollout, waiting: Moved, seen: Observation) -> Step | None:
-    """What ends or holds up a move that nobody has been ordered to make yet; None: it goes on."""
+    """Return what ends or delays a move that is not ordered yet, or None if it may go on."""
     move, stop = waiting.move, RolloutState.STOPPED
     if rollout.is_stopping:
         return ended(rollout, waiting, seen, stop, BY_OPERATOR)
@@ -107,9 +108,9 @@ def before_order(rollout: Rollout, waiting: Moved, seen: Observation) -> Step | 
 
 
 def ordered(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    """Has the tenant go."""
+    """Order the move."""
     move = moved.move
-    # What was seen before the order says nothing of its arrival.
+    # A snapshot from before the order does not prove the arrival.
     seen_s = seen.nodes[move.to_node].time_s
     going = replace(moved, state=MoveState.MOVING, begun_s=seen.now_s, measured_s=seen_s)
     order = Order(move.cgroup, move.from_node, move.to_node)

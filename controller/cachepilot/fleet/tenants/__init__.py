@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants of a fleet: on which nodes their paths are, and what they needed there."""
+"""Tenants across the nodes of a fleet: where their paths are, and what they needed there."""

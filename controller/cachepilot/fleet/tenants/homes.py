@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which nodes a path is: a path on several nodes is several tenants.
+"""The nodes on which a cgroup path exists; the same path on several nodes means several tenants.
 
-A tenant that moved is known by its path from the node that it left, as long as its path is on no
-other node.
+A tenant that moved is recognised by its path, provided that the path is on one node only.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -10,14 +9,15 @@ from collections.abc import Collection, Mapping, Set
 from cachepilot.node.loop import NodeLoop
 
 Homes = Mapping[str, Set[str]]
-"""By cgroup, the nodes that it is on."""
+"""The nodes on which each cgroup exists, by cgroup."""
 
 
 def homes_of(loops: Mapping[str, NodeLoop], cgroups: Set[str]) -> Homes:
-    """Those of some cgroups, by the last report of each node.
+    """Return the nodes of the given cgroups, by the last report of each node.
 
-    A node without a report since the controller began counts by the needs that were stored of it
-    last. These may be older than a move, so they count only for cgroups that no report shows.
+    For a node without a report since the controller started, the needs stored last are used
+    instead. They may date from before a move, so they count only for cgroups that no report
+    contains.
     """
     stored: dict[str, set[str]] = {}
     shown: dict[str, set[str]] = {}
@@ -31,7 +31,12 @@ def homes_of(loops: Mapping[str, NodeLoop], cgroups: Set[str]) -> Homes:
 
 
 def where_now(node: str, cgroup: str, homes: Homes) -> Collection[str]:
-    """The nodes where a tenant may be now that was on a node, which is empty if not known."""
+    """Return the nodes where a tenant that was on `node` may be now; `node` is "" if not known.
+
+    The result is `node` itself if the path is still there, else the only node with that path. It is
+    empty if several nodes or none have the path. If `node` is not known, it is every node that has
+    the path.
+    """
     at = homes.get(cgroup, ())
     if node in at:
         return (node,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tenants of a fleet will need next, predicted by what they needed a day ago."""
+"""The next needs of a fleet's tenants, predicted from their needs a day ago."""
 
 from collections.abc import Iterable, Mapping
 from math import ceil
@@ -14,9 +14,10 @@ from cachepilot.plan.consolidation.least.past import PastByTenant
 def next_needs(
     loops: Mapping[str, NodeLoop], tenants: Mapping[str, Iterable[str]], now_s: float, hours: float
 ) -> PastByTenant:
-    """By node and cgroup, what the `tenants` of nodes needed a day ago in so many hours from then.
+    """Return, by node and cgroup, the needs of `tenants` a day ago, for the `hours` that followed.
 
-    The quarter of an hour of this time a day ago is among them, as those in which the hours end.
+    The slots (quarters of an hour) of the first and the last moment are included. Tenants without a
+    known slot in that range are left out.
     """
     if hours <= 0:
         return {}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tenants of a fleet needed in the last day, wherever they were.
+"""The past needs (memory, device operations, CPUs) of all tenants, on whatever node they were.
 
-A tenant that moved needed what it did on the node that it left. That counts for slots in which
-nothing is known of it where it is now, if its path is on no other node: a path on several nodes is
-several tenants. Needs on two nodes differ, so of the other node only counts by how much more it
-needed there than the last time.
+The needs of a tenant that moved include those on the node that it left. They fill the slots
+(quarters of an hour) for which nothing is known on its present node, provided that no other node
+has its path: the same path on several nodes means several tenants. Needs on two nodes differ in
+level. Of the other node, only the excess of each slot over the last slot there is used.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ UNKNOWN = np.full(3, np.nan)
 def past_needs(
     loops: Mapping[str, NodeLoop], tenants: Mapping[str, Iterable[str]], now_s: float, hours: float
 ) -> PastByTenant:
-    """By node and cgroup, what the `tenants` of nodes needed in the last hours; none of 0 hours."""
+    """Return the needs of `tenants` in the last `hours`, by node and cgroup; {} if `hours` is 0."""
     if hours <= 0:
         return {}
     slots = int(hours * 3600 // SLOT_S) + 1
@@ -50,11 +50,15 @@ def past_needs(
 
 
 def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
-    """`own`, with slots that it lacks from the others: of each the most that one needed more."""
+    """Return `own` with its missing slots filled from `others`.
+
+    A filled slot has, per resource, the largest excess over the last slot in any of the others, and
+    at least 0.
+    """
     more, last = dict[int, FloatArray](), dict[int, FloatArray]()
     for one in others:
         values = _values(one)
-        # Where the last need is not known, as of CPUs, neither is what was needed more.
+        # Where the last need is unknown (NaN, as CPUs may be), the excess is unknown, too.
         for slot, then in zip(one.slots.tolist(), values - values[-1], strict=True):
             most = np.fmax(then, more.get(slot, 0.0 * then))
             is_new = (then >= most) | np.isnan(most)
@@ -70,5 +74,5 @@ def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
 
 
 def _values(one: PastNeeds) -> FloatArray:
-    """A row per slot."""
+    """Return an array of one row per slot: size in bytes, device operations/s, CPUs."""
     return np.column_stack((one.size_bytes, one.device_iops, one.cpus))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators: pure functions from an allocation problem to policy and memory of every tenant."""
+"""Allocators: pure functions from an allocation problem to every tenant's policy and limit."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ ALLOCATORS: Mapping[str, Allocator] = {
 
 
 def find(name: str) -> Allocator:
-    """The allocator called `name`; raises InputError that lists the names there are."""
+    """Return the allocator called `name`; an InputError lists the names that exist."""
     if name not in ALLOCATORS:
         names = ", ".join(ALLOCATORS)
         raise InputError(f"config: allocator: {name!r} is not known (allowed: {names})")

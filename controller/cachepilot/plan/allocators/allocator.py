@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an allocator is: a pure function from a problem to an allocation."""
+"""The interface of an allocator: a pure function from a problem to an allocation."""
 
 from typing import Protocol
 
@@ -9,13 +9,13 @@ from cachepilot.plan.problem.problem import Allocation, Problem
 
 
 class Allocator(Protocol):
-    """Chooses policy and limit of every tenant.
+    """Chooses the policy and the limit of every tenant.
 
-    Limits are within [low_bytes, high_bytes] of the problem and their sum within its budget;
-    tenants that are not movable keep policy and limit. The same problem and the same state of
-    `random` give the same allocation.
+    Limits are within [low_bytes, high_bytes] of the problem, and their sum is within its budget. A
+    tenant that is not movable keeps its policy and its limit. The same problem and the same state
+    of `random` give the same allocation.
     """
 
     def __call__(self, problem: Problem, random: np.random.Generator) -> Allocation:
-        """The allocation; it is up to the caller to value it."""
+        """Return an allocation. The caller computes its value."""
         ...

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`annealing`: memory by simulated annealing, after HOLPACA (ICPE '26), for comparison.
 
-HOLPACA's algorithm for performance hands memory from one random tenant to another, each within a
-share of the whole of what it has; its algorithm for guarantees adds that a tenant below its SLO
-gives nothing away. Policies stay, unless pinned. A worse allocation is accepted with the
-probability of Metropolis et al. (1953), ever more rarely as the temperature falls, and the best
-one is returned.
+HOLPACA's algorithm for performance moves memory from one random tenant to another. The limit of
+each tenant stays within a share of the whole from its present limit. Its algorithm for guarantees
+adds that a tenant below its SLO gives nothing away. Policies stay, unless pinned. A worse
+allocation is accepted with the probability of Metropolis et al. (1953), less often as the
+temperature falls. The result is the best allocation seen.
 """
 
 import math
@@ -21,12 +21,14 @@ from cachepilot.sizes import PAGE_BYTES, pages_down
 
 STEPS = 4000
 HOT, COLD = 1e-2, 1e-6
-"""First and last temperature, as shares of all throughput, or of the geometric mean: what may be
-lost by a step."""
+"""First and last temperature: the loss that a step may typically cause.
+
+A share of all throughput, or under proportional fairness of the geometric mean.
+"""
 
 
 def _guarded(problem: Problem) -> Problem:
-    """The problem in which nobody below its SLO gives anything away, if that fits."""
+    """Raise the least limits so that no tenant below its SLO gives memory away, if that fits."""
     miss = problem.miss(Allocation(problem.given, problem.current_bytes))
     short = problem.has_slo & (miss > problem.slo_miss())
     low = np.where(short, np.maximum(problem.low_bytes, problem.current_bytes), problem.low_bytes)
@@ -36,7 +38,7 @@ def _guarded(problem: Problem) -> Problem:
 
 
 class _Worth:
-    """The worth of single tenants, less the costs of change, at the present load."""
+    """The worth of single tenants minus the costs of change, at the present load."""
 
     def __init__(self, problem: Problem) -> None:
         model, load = problem.model, problem.load
@@ -48,7 +50,7 @@ class _Worth:
         self.scale = model.scale.tolist()
         self.base = model.base.tolist()
         self.slope = (model.per_miss + model.per_wait * load.wait_us).tolist()
-        # The cost is a straight line from what a tenant has up to twice that, and down to nothing.
+        # The cost is linear from the present limit up to twice that, and down to zero.
         stays = np.zeros((problem.present.size, 1), dtype=np.bool_)
         double = 2 * np.maximum(problem.current_bytes, PAGE_BYTES)
         self.full_cost = problem.cost(double[:, None], stays)[:, 0].tolist()
@@ -65,13 +67,13 @@ class _Worth:
 
 
 def _start(problem: Problem) -> IntArray:
-    """What tenants have, scaled to the whole budget as far as the bounds allow."""
+    """The present limits, scaled to the whole budget within the bounds."""
     share = np.maximum(problem.current_bytes, PAGE_BYTES).astype(np.float64)
     return water_fill(share, problem.low_bytes, problem.high_bytes, problem.budget_bytes)
 
 
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
-    """The best allocation seen on the way; at least as good as the one it starts from."""
+    """Return the best allocation seen; it is at least as good as the one at the start."""
     here = Allocation(problem.given, problem.current_bytes)
     load = problem.valued(here)[1] if problem.given.size else problem.load
     problem = with_kept(_guarded(problem.under(load)))
@@ -83,7 +85,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     worth = _Worth(problem)
     now = [worth.of(row, limit) for row, limit in enumerate(limits)]
     gain, best_gain, best = 0.0, 0.0, list(limits)
-    # Logarithms are relative to each tenant's own throughput: all of it is the sum of weights.
+    # Logarithms are relative to each tenant's own throughput, so the unit is the sum of weights.
     whole = float(problem.weight.sum()) if problem.is_fair else abs(math.fsum(now))
     unit = max(whole, 1e-12)
     draws = random.random((STEPS, 4))

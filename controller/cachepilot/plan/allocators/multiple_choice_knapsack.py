@@ -3,9 +3,9 @@
 
 Kellerer, Pferschy, Pisinger, "Knapsack Problems" (2004), chapter 11. The Lagrangian dual, which
 equals the linear relaxation over the concave hulls of the classes, gives a bound and a first
-choice. Where that leaves more than the tolerance, options that the bound rules out are dropped and
-dynamic programming over lists of undominated states, fathomed by the same bound, decides the rest:
-`models/src/knapsack.rs`.
+choice. If the gap between the two exceeds the tolerance, the solver drops the options that the
+bound rules out. Dynamic programming over lists of undominated states, fathomed by the same bound,
+decides the rest: `models/src/knapsack.rs`.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,17 @@ from cachepilot.domain.snapshot import FloatArray, IntArray
 
 STATES_MAX = 8192
 WORK_MAX = 64 * STATES_MAX
-"""States of all classes together: more classes than 64 get fewer states each."""
+"""The most states of all classes together.
+
+If more than 64 classes are open, each gets fewer states.
+"""
 DUAL_STEPS = 200
 FILL_STEPS = 64
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Index of the option of each class, shape (N,), its value, and a bound on any value."""
+    """Index of the option of each class, shape (N,), the value, and a bound on any value."""
 
     option: IntArray
     value: float
@@ -35,7 +38,7 @@ class Choice:
 class _Knapsack:
     """Classes of shape (N, M): `weights`, and `values`, -inf where an option is not allowed.
 
-    `starts` is where each class begins when they are laid one after another, shape (N,).
+    `starts`, shape (N,), is where each class begins in the flattened arrays.
     """
 
     weights: IntArray
@@ -60,24 +63,25 @@ class _Knapsack:
         return self.values.take(self.starts + option)
 
     def lightest(self) -> IntArray:
-        """The lightest options, of several the most valuable."""
+        """The lightest option of each class; of several, the most valuable one."""
         weights = np.where(np.isfinite(self.values), self.weights, np.iinfo(np.int64).max)
         least = weights == weights.min(axis=1, keepdims=True)
         best: IntArray = np.where(least, self.values, -np.inf).argmax(axis=1)
         return best
 
     def at_price(self, price: float) -> IntArray:
-        """The options that are worth most when capacity costs `price` per unit of weight."""
+        """The best option of each class if capacity costs `price` per unit of weight."""
         best: IntArray = (self.values - price * self.weights).argmax(axis=1)
         return best
 
 
 def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, IntArray, float]:
-    """The price that minimises the dual, two choices at it, and the bound it proves.
+    """Return the price that minimises the dual, two choices at it, and the bound that it proves.
 
-    The first choice is feasible, the second the next that is too heavy, where there is one. The
-    dual is convex and piecewise linear in one variable: where the tangents of a price that is
-    too low and of one that is high enough meet, there either is the minimum or a new tangent.
+    The first choice is feasible. The second is the next one that is too heavy, if there is one;
+    otherwise both are the same. The dual is convex and piecewise linear in one variable. At the
+    point where the tangents of a price that is too low and of one that is high enough meet, there
+    is either the minimum or a new tangent.
     """
     capacity = knapsack.capacity
     over = knapsack.at_price(0.0)
@@ -104,7 +108,10 @@ def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, IntArray, float]:
 
 
 def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
-    """Spends what is left, one class at a time, on what gains most; at most FILL_STEPS changes."""
+    """Spend the capacity that is left, one class at a time, on the greatest gain.
+
+    At most FILL_STEPS changes.
+    """
     option = option.copy()
     for _ in range(FILL_STEPS):
         weight = knapsack.weights_of(option)
@@ -121,7 +128,10 @@ def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
 
 
 def _lightened(knapsack: _Knapsack, option: IntArray) -> IntArray | None:
-    """A choice that is too heavy with one class changed so that it fits; None when none can be."""
+    """Change one class of a choice that is too heavy so that the choice fits.
+
+    None if no single change is enough.
+    """
     weight, value = knapsack.weights_of(option), knapsack.values_of(option)
     most = weight + (knapsack.capacity - int(weight.sum()))
     kept = np.where(knapsack.weights <= most[:, None], knapsack.values - value[:, None], -np.inf)
@@ -136,11 +146,12 @@ def _lightened(knapsack: _Knapsack, option: IntArray) -> IntArray | None:
 def _first(
     knapsack: _Knapsack, within: IntArray, over: IntArray, enough: float
 ) -> tuple[IntArray, float]:
-    """The better of the choices on both sides of the capacity, filled or lightened, and its value.
+    """The better of the choices below and above the capacity, filled or lightened, and its value.
 
-    Where one class has a cliff, as much is left below the capacity as it would take, and to have it
-    costs little elsewhere: from below alone a search begins far from its bound. The other side is
-    not looked at where a value is `enough`.
+    If one class has a cliff, the choice below the capacity leaves almost as much unused as the
+    class would need, and other classes could give up the rest at little cost. From below alone a
+    search would begin far from its bound. The choice above the capacity is skipped if the value of
+    the one below is `enough`.
     """
     filled = _fill(knapsack, within)
     value = knapsack.value(filled)
@@ -154,10 +165,10 @@ def _first(
 def _core(
     knapsack: _Knapsack, price: float, choice: Choice, tolerance: float, states_max: int
 ) -> IntArray:
-    """Decides the classes that the bound leaves open; every other one has its only option left."""
+    """Decide the classes that the bound leaves open; every other class has only one option left."""
     reduced = knapsack.values - price * knapsack.weights
     best = reduced.max(axis=1, keepdims=True)
-    # An option that costs more than this cannot be part of a choice that is worth the search.
+    # An option with a greater loss cannot be part of a choice that is worth the search.
     slack = choice.bound - choice.value - tolerance / 2
     survives = best - reduced <= slack
     option: IntArray = reduced.argmax(axis=1)
@@ -172,7 +183,7 @@ def _core(
     weights = knapsack.weights[rows[at], kept]
     losses = best[rows[at], 0] - reduced[rows[at], kept]
     resolution = tolerance / (2 * rows.size)
-    # A search through thousands of classes, rare as it is, would take longer than an interval.
+    # A search through thousands of classes is rare, but would take longer than an interval.
     states = min(states_max, max(1, WORK_MAX // rows.size))
     found = search_knapsack(weights, losses, ends, capacity, price, slack, resolution, states)
     if found is None:
@@ -188,12 +199,13 @@ def solve(
     tolerance: float,
     states_max: int = STATES_MAX,
 ) -> Choice:
-    """The best option of each class, its total weight at most `capacity`.
+    """Return the best option of each class, with a total weight of at most `capacity`.
 
-    `weights` and `values` have shape (N, M), values are -inf where an option is not allowed. The
-    value is at least the bound less `tolerance`, in the unit of the values, or the greatest there
-    is to within `tolerance`, unless the search met more than `states_max` states at once, or
-    its share of `WORK_MAX`. Raises ValueError when even the lightest options are too heavy.
+    `weights` and `values` have shape (N, M); values are -inf where an option is not allowed. The
+    value of the choice is at least the bound minus `tolerance`, or within `tolerance` of the
+    optimum; both in the unit of the values. Neither is certain if the search met more than
+    `states_max` states at once, or more than its share of `WORK_MAX`. Raises ValueError if even the
+    lightest options are too heavy.
     """
     starts = np.arange(weights.shape[0]) * weights.shape[1]
     knapsack = _Knapsack(weights, values, capacity, starts)

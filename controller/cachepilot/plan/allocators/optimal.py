@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`optimal`: policy and memory together, SLOs first, then the goal.
 
-At a given load of the device the tenants are independent but for the memory, and a multiple-choice
-knapsack is the exact answer. The load follows from the answer: the two are repeated until they
-agree, each time with the price that one tenant's reads have for all others.
+At a given load of the device only the memory couples the tenants, and a multiple-choice knapsack
+gives the exact answer. The load of the device in turn follows from the answer. The allocator
+repeats both until they agree. Each time it charges a tenant for the reads that it causes, at the
+price that they have for all others.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from cachepilot.plan.allocators.slo_first import assure, assured_sizes
 from cachepilot.plan.problem.problem import Allocation, Load, Problem
 
 AGREEMENT = 0.01
-"""Of the time of a miss: by how much its assumed wait may be wrong."""
+"""How far the assumed wait may be off, as a share of the least time of a miss."""
 
 Rank = tuple[tuple[int, ...], float]
 
@@ -46,11 +47,12 @@ def _most_worth(problem: Problem, options: Options) -> Allocation:
 
 
 def _giving(problem: Problem) -> Problem:
-    """Tenants that have more than they keep give it by their curves, whatever those are off by.
+    """Let tenants that have more than their keep give memory by their curves alone.
 
-    What a wrong curve takes is free, and goes back after the interval that shows the need. The
-    error of a step would keep tenants of few sampled accesses from giving anything. Where the first
-    memory is not known, a tenant keeps what it does now.
+    This ignores the errors of steps, for the goal of least memory. If a curve is wrong, the tenant
+    gets its memory back after the interval that shows the need, from memory that nobody uses. The
+    error of a step would keep tenants with few sampled accesses from giving anything. A tenant
+    whose first memory is not known keeps its present throughput.
     """
     unknown = problem.movable & ~problem.has_slo & (problem.first_bytes == 0)
     found = replace(
@@ -64,10 +66,10 @@ def _giving(problem: Problem) -> Problem:
 
 
 def _least_memory(problem: Problem, options: Options) -> Allocation:
-    """The lightest option of each tenant that keeps what is assured.
+    """The lightest option of each tenant that meets what it is assured of.
 
-    To switch the policy must save a share of the memory, the same as of throughput, unless there
-    is no room for those that then do not switch.
+    A change of policy must save a share of the memory: `switch_cost`, the same share as of
+    throughput. If then not all tenants fit, a change of policy needs to save nothing.
     """
     allowed = assure(problem, options).allows(options)
     found = _lightest(problem, options, allowed, problem.config.switch_cost)
@@ -79,7 +81,7 @@ def _least_memory(problem: Problem, options: Options) -> Allocation:
 def _lightest(
     problem: Problem, options: Options, allowed: BoolArray, switch_cost: float
 ) -> Allocation:
-    """The lightest option of each tenant, a switch counted as this share more memory."""
+    """The lightest option of each tenant; a switch of policy counts as this share more memory."""
     switched = options.policy != problem.present[:, None]
     weight = options.sizes_bytes * (1 + switch_cost * switched)
     weight = np.where(allowed, weight, np.inf)
@@ -89,7 +91,10 @@ def _lightest(
 
 
 def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
-    """How good an allocation is under the load it leads to: what is assured, then the goal."""
+    """Rank an allocation under the load that results from it, and return that load.
+
+    First come the counts of tenants with what they are assured of, by priority, then the goal.
+    """
     miss = problem.miss(allocation)
     value, load = problem.valued(allocation, miss)
     here, slos = problem.under(load), problem.has_slo
@@ -121,7 +126,10 @@ class _Found:
 
 
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
-    """The best allocation that was found; at a device that keeps up, to within the tolerance."""
+    """Return the best allocation found; within the tolerance if the device keeps up.
+
+    `bound` is that of the last round.
+    """
     unchanged = problem.unchanged()
     rank, load = _rank(problem, unchanged)
     if problem.present.size == 0:

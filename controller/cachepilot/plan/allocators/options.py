@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each tenant may choose from: sizes that matter, each under the present or the best policy.
+"""The options of each tenant: sizes that matter, each under the present or the best policy.
 
-Between two points of a curve the miss ratio is a straight line, and throughput, its reciprocal, is
-convex, as is the logarithm of a reciprocal: so is the greatest of several policies. Memory
-therefore pays at the points of the curves, or at an end of what a tenant may get, for all tenants
-but one; sizes between them are there for that one, and for what rounding leaves.
+Between two points of a curve the miss ratio is linear in the size. Throughput is the reciprocal of
+a linear function of it, so throughput and its logarithm are convex there, and so is the maximum
+over several policies. Therefore, for all tenants but one, the optimum is at a point of the curves
+or at a bound of the tenant. Sizes between points serve that one tenant, and what rounding leaves.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from cachepilot.plan.problem.problem import Problem
 from cachepilot.sizes import pages_up
 
 SIZES_BETWEEN = 1024
-"""Sizes between the points of the curves, of all tenants together."""
+"""The number of sizes between the points of the curves, for all tenants together."""
 SIZES_BETWEEN_RANGE = (2, 256)
-"""The least and the most of them per tenant."""
+"""The least and the greatest number of such sizes per tenant."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of N tenants: first K sizes under the present policy, then K under the best other.
+    """Options of N tenants: K sizes under the present policy, then K under the best other one.
 
-    The latter are left out where nobody may have another. `sizes_bytes`, `miss`, `policy` (an index
-    into the tenant's curves) and `usable` have the shape (N, 2K), or else (N, K).
+    The second half is missing if no tenant may have another policy. `sizes_bytes`, `miss`, `policy`
+    (an index into the tenant's curves) and `usable` have the shape (N, 2K), or else (N, K).
     """
 
     sizes_bytes: IntArray
@@ -35,7 +35,7 @@ class Options:
     usable: BoolArray
 
     def beside(self, others: "Options") -> "Options":
-        """Both tables, side by side."""
+        """Join two tables of options, side by side."""
         return Options(
             np.hstack((self.sizes_bytes, others.sizes_bytes)),
             np.hstack((self.miss, others.miss)),
@@ -63,9 +63,9 @@ def at_sizes(problem: Problem, sizes_bytes: IntArray) -> Options:
 
 
 def sizes_that_matter(problem: Problem) -> IntArray:
-    """The points of the curves, the bounds of each tenant and what it has, shape (N, K).
+    """The points of the curves, the bounds of each tenant and its present limit, shape (N, K).
 
-    Within the bounds; points in whole pages, repeated where there are fewer.
+    All are within the bounds. Points are in whole pages, and repeat if a tenant has fewer than K.
     """
     low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
     points = np.minimum(problem.curves.sizes_bytes[:, 1:], high).astype(np.int64)
@@ -73,7 +73,7 @@ def sizes_that_matter(problem: Problem) -> IntArray:
 
 
 def sizes_between(problem: Problem) -> IntArray:
-    """Even sizes within the bounds of each tenant, whole pages, shape (N, K)."""
+    """Evenly spaced sizes within the bounds of each tenant, whole pages, shape (N, K)."""
     low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
     least, most = SIZES_BETWEEN_RANGE
     count = int(np.clip(SIZES_BETWEEN // max(1, low.size), least, most))
@@ -89,7 +89,7 @@ def _present(problem: Problem) -> IntArray:
 
 
 def values(problem: Problem, options: Options) -> FloatArray:
-    """The worth of options less the costs of change and of device reads, of their shape.
+    """The worth of options minus the costs of change and of device reads, of their shape.
 
     -inf where an option is not usable.
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last bytes: sizes between the options, for the one tenant whose optimum may lie there."""
+"""Allocate the last bytes at sizes between the options.
+
+`options` explains why at most one tenant has its optimum at such a size.
+"""
 
 from dataclasses import replace
 
@@ -14,15 +17,18 @@ from cachepilot.sizes import PAGE_BYTES, pages_down
 FILL_STEPS = 4
 EXCHANGE_STEPS = 8
 EXCHANGE_TENANTS = 16
-"""Beyond so many tenants an exchange of two is worth too little for its time."""
+"""With more tenants than this, exchanges between two are worth too little for their time."""
 
 
 _Goals = tuple[IntArray, FloatArray, IntArray]
-"""Sizes that a tenant may go to in an exchange, their worth and their policies, (N, K) each."""
+"""Sizes that a tenant may go to in an exchange, their worth and their policies; (N, K) each."""
 
 
 def _best(problem: Problem, assured: Assured, sizes_bytes: IntArray) -> tuple[FloatArray, IntArray]:
-    """The greatest worth at each size, (N, K), and its policy; -inf where nothing is allowed."""
+    """The greatest worth at each size, (N, K), and its policy.
+
+    -inf where no option meets what the tenant is assured of.
+    """
     options = at_sizes(problem, sizes_bytes)
     worth = np.where(assured.allows(options), values(problem, options), -np.inf)
     if worth.shape == sizes_bytes.shape:
@@ -39,7 +45,7 @@ def _set(allocation: Allocation, row: int, policy: int, limit_bytes: int) -> All
 
 
 def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocation:
-    """Gives what is left, one tenant at a time, to the one that gains most by it."""
+    """Give the memory that is left to the tenant that gains most, repeatedly."""
     for _ in range(FILL_STEPS):
         limits = allocation.limit_bytes
         left = problem.budget_bytes - int(limits.sum())
@@ -58,15 +64,16 @@ def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocat
 def _exchange(
     problem: Problem, assured: Assured, allocation: Allocation, goals: _Goals
 ) -> Allocation | None:
-    """The best change of two tenants: one goes to one of its goals, one takes the rest.
+    """The best change of two tenants: one goes to one of its goals, the other takes the rest.
 
-    None when none gains.
+    None if no change gains.
     """
     limits, count = allocation.limit_bytes, allocation.limit_bytes.size
     now = _best(problem, assured, limits[:, None])[0][:, 0]
     points, worth, policy = goals
     free = limits[:, None] - points + problem.budget_bytes - int(limits.sum())
-    # Rows take what is free when the tenant and the point of a column change.
+    # A row is a tenant that takes what is free if the tenant of a column goes to the point of that
+    # column.
     rest = pages_down(limits[:, None] + free.ravel()[None, :])
     fits = rest >= problem.low_bytes[:, None]
     rest = np.clip(rest, problem.low_bytes[:, None], problem.high_bytes[:, None])
@@ -83,7 +90,7 @@ def _exchange(
 
 
 def polish(problem: Problem, assured: Assured, allocation: Allocation) -> Allocation:
-    """The allocation or a better one, within the budget, that keeps what is assured."""
+    """Return the allocation or a better one within the budget and within `assured`."""
     if allocation.limit_bytes.size == 0:
         return allocation
     allocation = _fill(problem, assured, allocation)

@@ -9,7 +9,7 @@ from cachepilot.plan.problem.problem import Allocation, Problem
 
 
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
-    """Shares of the budget by weight, within the bounds of each tenant."""
+    """Return shares of the budget by weight, within the bounds of each tenant."""
     load = problem.valued(problem.unchanged())[1] if problem.given.size else problem.load
     problem = with_kept(problem.under(load))
     limits = water_fill(problem.weight, problem.low_bytes, problem.high_bytes, problem.budget_bytes)

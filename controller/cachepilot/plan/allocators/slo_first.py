@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SLOs before everything else: what each tenant is assured of, in the order of priorities.
+"""Assure tenants of their SLOs, and of the throughput that they keep, before anything else.
 
-Memory that nobody must have is spent by priority. Of one priority SLOs come first, the cheapest
-first, so that as many as possible are kept in the mean; then what tenants without an SLO keep of
-the throughput that they had at first; then the margins above the SLOs, which make up for intervals
-that scatter. An SLO that cannot be kept comes after all that can, and after what tenants of its
-priority keep: it costs nobody what it would not get by it. Whatever has a lower priority but is no
-SLO that can be kept comes after it.
+To assure a tenant is to bound its miss ratio from above and its limit from below. The goal of the
+allocation then decides among the allocations within these bounds.
+
+The memory above all least limits is spent by priority. Within one priority SLOs come first, the
+cheapest first, so that as many as possible are met. Then come tenants without an SLO, which keep a
+share of their first throughput. Then come the margins above the SLOs, which compensate for the
+variation between intervals. An SLO that cannot be met comes after all SLOs that can be, and after
+what tenants of its priority keep: it must not cost other tenants memory that would not meet it.
+Everything of a lower priority, except SLOs that can be met, comes after it.
 """
 
 from collections.abc import Callable
@@ -22,10 +25,16 @@ from cachepilot.sizes import pages_down, pages_up
 
 FAR = np.iinfo(np.int64).max
 PART_STEPS = 10
-"""Bisections of the part that all can keep, or have as a margin, where not all of it fits."""
+"""Bisections of a part, if not everything fits.
+
+The part is the share of the keep or of the margin that all tenants get.
+"""
 
 Needed = Callable[[float], tuple[FloatArray, IntArray]]
-"""Of a part, the greatest miss ratios and the least limits that some tenants need for it."""
+"""A function of a part, as `PART_STEPS` explains.
+
+Returns the greatest miss ratios and the least limits with which some tenants get this part.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,18 +45,18 @@ class Assured:
     least_bytes: IntArray
 
     def allows(self, options: Options) -> BoolArray:
-        """Which options keep what is assured."""
+        """Mark the options that meet both bounds."""
         enough = options.sizes_bytes >= self.least_bytes[:, None]
         found: BoolArray = options.usable & enough & (options.miss <= self.miss[:, None])
         return found
 
 
 def assured_sizes(problem: Problem) -> IntArray:
-    """The least sizes at which SLOs are met, by the present and by the best other policy.
+    """The least sizes that meet the SLOs, under the present and under the best other policy.
 
-    Shape (N, 2), or (N, 4) where SLOs have margins: then also those at which all of it is kept.
-    Without an SLO those that keep what a tenant is to keep, or its first memory where none does.
-    Whole pages within the bounds of each tenant.
+    Shape (N, 2), or (N, 4) if any SLO has a margin: then followed by the sizes that meet all of the
+    margin, too. For a tenant without an SLO it is the size with which it has its keep, or its first
+    memory if no size is enough. Whole pages within the bounds of each tenant.
     """
     kept = problem.kept_miss()
     found = _sizes(problem, np.where(problem.has_slo, problem.slo_miss(), kept))
@@ -71,9 +80,10 @@ def _sizes(problem: Problem, miss: FloatArray) -> IntArray:
 
 
 def with_kept(problem: Problem) -> Problem:
-    """The problem in which the least limits keep what is to be kept, for allocators of limits only.
+    """Raise the least limits to what tenants keep, for allocators that choose only limits.
 
-    Under the policy that is given; all get the same part of it where not all of it fits.
+    The sizes are those under the policy `given`, and no tenant gets more than its first memory by
+    this. If not all of it fits, every tenant gets the same part of the increase.
     """
     rows = np.flatnonzero(problem.is_kept)
     if rows.size == 0:
@@ -92,14 +102,17 @@ def with_kept(problem: Problem) -> Problem:
 
 
 def reach_bytes(problem: Problem) -> IntArray:
-    """What each tenant could get in time if all others had their least, shape (N,)."""
+    """The limit that each tenant could get in time if all others had their least, shape (N,).
+
+    In time means over several cycles, each within the bound on movement.
+    """
     others = int(problem.least_bytes.sum()) - problem.least_bytes
     found: IntArray = np.minimum(problem.most_bytes, problem.budget_bytes - others)
     return found
 
 
 def _is_above(problem: Problem) -> BoolArray:
-    """Whose SLO takes more than may be given now, but no more than it could get in time."""
+    """Mark the tenants whose SLO needs more than this cycle allows, but that can get it in time."""
     first = problem.curves.first_size(problem.slo_miss())
     needed = np.where(problem.usable, first, np.inf).min(axis=1, initial=np.inf)
     found: BoolArray = (needed > problem.high_bytes) & (needed <= reach_bytes(problem))
@@ -107,7 +120,7 @@ def _is_above(problem: Problem) -> BoolArray:
 
 
 def assure(problem: Problem, options: Options) -> Assured:
-    """What is assured to each tenant; together it fits into the budget."""
+    """Return what each tenant is assured of. All of it together fits into the budget."""
     found = _Assuring(problem, options)
     slos = problem.has_slo
     waiting: list[tuple[int, IntArray, list[int]]] = []
@@ -130,7 +143,7 @@ def assure(problem: Problem, options: Options) -> Assured:
 
 
 class _Assuring:
-    """What is assured so far, and the bytes that are still to be spent."""
+    """What tenants are assured of so far, and the bytes that are left to spend."""
 
     def __init__(self, problem: Problem, options: Options) -> None:
         self._problem, self._options = problem, options
@@ -147,17 +160,17 @@ class _Assuring:
         return _is_above(self._problem)
 
     def _least(self, rows: IntArray, miss: FloatArray, error: FloatArray | float = 0.0) -> IntArray:
-        """The least sizes of options that miss no more than `miss`, (len(rows),); FAR for none.
+        """The least sizes of options that miss at most `miss`, (len(rows),); FAR if there are none.
 
-        That is though each of them misses more by its `error`, (len(rows), 2K), and of no less than
-        a tenant is assured of already.
+        The options count as missing more by their `error`, (len(rows), 2K). They are no smaller
+        than the limit that the tenant is assured of already.
         """
         allowed = self._from(rows, self.assured.least_bytes[rows])
         most = np.minimum(self._options.miss[rows] + error, 1.0)
         return self._lightest(rows, allowed & (most <= miss[:, None]))
 
     def _from(self, rows: IntArray, least_bytes: IntArray) -> BoolArray:
-        """Which options are usable and of no less than so many bytes, (len(rows), 2K)."""
+        """Mark the usable options of at least these sizes, (len(rows), 2K)."""
         options = self._options
         found: BoolArray = options.usable[rows] & (
             options.sizes_bytes[rows] >= least_bytes[:, None]
@@ -165,16 +178,17 @@ class _Assuring:
         return found
 
     def _lightest(self, rows: IntArray, some: BoolArray) -> IntArray:
-        """The least size of some options of each tenant, (len(rows),); FAR for none."""
+        """The least size of some options of each tenant, (len(rows),); FAR if there are none."""
         sizes = self._options.sizes_bytes[rows]
         found: IntArray = np.where(some, sizes, FAR).min(axis=1, initial=FAR)
         return found
 
     def assure_slos(self, rows: IntArray) -> list[int]:
-        """Assures SLOs of one priority, the cheapest first; returns who is left out.
+        """Assure SLOs of one priority, the cheapest first, and return the rows that are left out.
 
-        What is left then keeps SLOs of tenants that give though their curves be wrong by the error
-        of the step.
+        An SLO that needs more than this cycle allows, but can be met in time, gets the greatest
+        limit of this cycle. Memory that is left then protects SLOs of tenants whose limits fall: it
+        raises limits so that the SLOs are met even if curves are wrong by the error of the step.
         """
         if rows.size == 0:
             return []
@@ -204,7 +218,7 @@ class _Assuring:
         return left_out
 
     def give_best(self, row: int) -> None:
-        """Assures a tenant of the least miss ratio that is left to buy."""
+        """Assure a tenant of the least miss ratio that the memory left can buy."""
         options, low = self._options, int(self.assured.least_bytes[row])
         sizes = options.sizes_bytes[row]
         affordable = options.usable[row] & (sizes <= low + self._spare)
@@ -213,10 +227,12 @@ class _Assuring:
         self._spare -= int(sizes[affordable & (options.miss[row] <= best)].min()) - low
 
     def _kept(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
-        """Greatest miss ratios and least limits that keep `part` of what is to be kept.
+        """Greatest miss ratios and least limits with which tenants have `part` of their keep.
 
-        A tenant that gives keeps it though its curve be wrong by the error of its step. Whom no
-        limit of this cycle keeps it gets as much as it may, and nobody more than it had first.
+        A tenant whose limit falls has it even if its curve is wrong by the error of the step. If no
+        limit up to a tenant's first memory and within this cycle's bounds is enough, the tenant
+        gets the largest such limit, with no bound on the miss ratio. No tenant gets more than its
+        first memory.
         """
         problem = self._problem
         miss = problem.kept_miss(part)[rows]
@@ -226,7 +242,10 @@ class _Assuring:
         return np.where(least > most, np.inf, miss), np.minimum(least, most)
 
     def keep(self, above: float = -np.inf) -> None:
-        """Assures those of a priority above this one of what they keep, or of a part of it."""
+        """Assure tenants of their keep, or of a part of it.
+
+        These are the tenants of a priority above `above` that were not assured of it before.
+        """
         found = self._to_keep & (self._problem.priority > above)
         self._to_keep = self._to_keep & ~found
         rows = np.flatnonzero(found)
@@ -235,14 +254,20 @@ class _Assuring:
             self.assured.least_bytes[rows] = assured[1]
 
     def give_margin(self, rows: IntArray) -> None:
-        """Assures tenants of the margins above SLOs that they are assured of, or of a part."""
+        """Assure tenants of the margins above their SLOs, or of a part of the margins.
+
+        Tenants that are not assured of their SLO get no margin.
+        """
         known = np.isfinite(self.assured.miss[rows]) & self._problem.has_margin[rows]
         rows = rows[known]
         spent = self._least(rows, self.assured.miss[rows])
         self._assure_part(rows, spent, partial(self._aimed, rows))
 
     def _aimed(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
-        """Miss ratios with this part of the margin, or the least there are; and their limits."""
+        """Miss ratios with this part of the margin, and the least limits for them.
+
+        If no option misses so little, it is the least miss ratio of any option.
+        """
         allowed = self._from(rows, self.assured.least_bytes[rows])
         best = np.where(allowed, self._options.miss[rows], np.inf).min(axis=1, initial=1.0)
         miss = np.maximum(self._problem.slo_miss(part)[rows], best)
@@ -251,10 +276,10 @@ class _Assuring:
     def _assure_part(
         self, rows: IntArray, spent: IntArray, needed: Needed
     ) -> tuple[FloatArray, IntArray] | None:
-        """Assures all tenants of the same greatest part that fits; None where nothing does.
+        """Assure all tenants of the same, greatest part that fits; None if no part fits.
 
-        They have been assured of limits `spent`; `needed` tells the miss ratios and the limits of
-        a part.
+        `spent` are the limits that they are assured of already. `needed` returns the miss ratios
+        and the limits of a part.
         """
         if rows.size == 0:
             return None

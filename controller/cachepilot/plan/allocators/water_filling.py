@@ -12,7 +12,7 @@ BISECTIONS = 100
 def water_fill(
     share: FloatArray, low_bytes: IntArray, high_bytes: IntArray, budget_bytes: int
 ) -> IntArray:
-    """Limits of shape (N,), clip(level x share, low, high), at the greatest level within budget.
+    """Limits clip(level x share, low, high) of shape (N,), at the greatest level within the budget.
 
     Shares are positive. Limits between low and high are rounded down to whole pages. The sum of
     `low_bytes` must be within the budget.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least memory of every tenant, and which nodes the others can take over."""
+"""The least memory of every tenant, and the nodes whose tenants fit on other nodes."""

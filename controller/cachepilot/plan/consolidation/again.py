@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a rollout, planned again by what is measured now."""
+"""Plan the rest of a rollout again, from present measurements."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,13 +31,16 @@ def plan_again(
     before: PastByTenant = MappingProxyType({}),
     homes: Homes = MappingProxyType({}),
 ) -> Plans:
-    """The rest as it was ordered, as far as there is room for it, and the best plan of it.
+    """Return what is left of a rollout as ordered, where it fits, and the best plan for it.
 
-    What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
-    without its error bars, and it is given no less. What a rollout pinned does not
-    count. `before` is what tenants needed in the past. A rest that spreads has one plan, in which
-    tenants go where they were ordered to if there is room, and others to their `homes`. Pure;
-    InputError for two snapshots of a node.
+    In a rehearsal tenants get the memory of the plan before they move. A limit with which a tenant
+    met its SLO in a rehearsal counts as enough if its curve predicts so without error bars, and the
+    tenant gets no less. Limits that a rollout pinned do not count as pinned. `before` is what
+    tenants needed in the past.
+
+    A rest that spreads has only one plan. In it, tenants go where they were ordered to go if there
+    is room, and other tenants to their `homes`. A pure function; raises InputError for two
+    snapshots of one node.
     """
     stated = [one for one in pins if one.rollout is None]
     floors = dict(refuted)

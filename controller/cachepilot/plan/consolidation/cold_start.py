@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant that moves has to read again, and how long that takes on its new node's device.
+"""The cold start of a tenant that moves: pages to read again, and the time that this takes.
 
-A page cache that starts empty and holds c pages misses as often as one of c pages does (Xiang et
-al., HOTL, ASPLOS 2013: the miss ratio at a size is the slope of the footprint where it reaches that
-size). So it takes the integral of dc / reads per second at the curve's miss ratio to fill it. The
-device serves the other tenants of the node beside that, at the wait to which all reads drive it.
+A page cache that starts empty and has c pages misses as often as a page cache of c pages does
+(Xiang et al., HOTL, ASPLOS 2013: the miss ratio at a size is the slope of the footprint where the
+footprint reaches that size). So the time to fill it is the integral of dc / reads per second at the
+curve's miss ratio. Meanwhile the device of the new node also serves the other tenants, at the wait
+that results from all reads.
 
-It is filled when the tenant's throughput is within `TOLERANCE` of what it comes to in the end: the
-pages beyond that are read in a time without bound, and nobody waits for them.
+The cold start ends when the tenant's throughput is within `TOLERANCE` of its final value. The time
+to read the pages beyond that has no bound, and nothing waits for them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from cachepilot.plan.consolidation.least.needs import TOLERANCE
 from cachepilot.sizes import PAGE_BYTES
 
 STEPS = 16
-"""So many parts the page cache is filled in, each of the same size."""
+"""The number of equal parts in which the page cache is filled."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ WARM = ColdStart(0, 0.0)
 
 
 def _waits_us(model: Throughput, miss: FloatArray) -> FloatArray:
-    """What `Throughput.wait_us` says of each column of `miss`, (N, K), by the same steps; (K,)."""
+    """Compute `Throughput.wait_us` of each column of `miss`, (N, K), by the same steps; (K,)."""
     waits = np.zeros(miss.shape[1])
     accesses, scale, base = (one[:, None] for one in (model.accesses, model.scale, model.base))
     per_miss, per_wait = model.per_miss[:, None], model.per_wait[:, None]
@@ -68,10 +69,11 @@ def cold_start(
     sizes_bytes: FloatArray,
     miss_ratio: FloatArray,
 ) -> ColdStart:
-    """The cold start of tenant `row` of a node; `warm_miss`, (N,), is of all once they are warm.
+    """Predict the cold start of tenant `row` of a node.
 
-    `miss_ratio` over rising `sizes_bytes`, both (S,), is its curve from no page cache at all to
-    what it is to have.
+    `warm_miss`, (N,), are the miss ratios of all tenants once they are warm. `miss_ratio` over
+    rising `sizes_bytes`, both (S,), is the tenant's curve from an empty page cache to its final
+    size.
     """
     if sizes_bytes[-1] <= sizes_bytes[0]:
         return WARM

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consolidation: the least memory of every tenant, how many more fit, which nodes can be drained.
+"""Consolidation: the least memory of every tenant, room for more, and nodes that can be drained.
 
-Everything is predicted, and for a fleet in which every tenant has its least memory. What is not
-known for sure counts against it; see `cachepilot.plan.consolidation.least.needs`.
+To drain a node is to move all of its tenants to other nodes. Everything is predicted, for a fleet
+in which every tenant has its least memory. Whatever is uncertain counts against a tenant's room;
+see `cachepilot.plan.consolidation.least.needs`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ from cachepilot.readable import clock, number
 from cachepilot.sizes import human_bytes
 
 Floors = Mapping[tuple[str, str], int]
-"""What tenants need at least whatever their curves say, bytes by node and cgroup."""
+"""The least memory of tenants regardless of their curves, bytes by node and cgroup."""
 KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
@@ -50,20 +51,24 @@ ASSUMED = (
 
 
 def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
-    """Whether it is known what a tenant needs; without curves to follow only that it has enough."""
+    """Whether a tenant's need is known.
+
+    Without curves to follow, all that can be known is that it has enough.
+    """
     has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
     return has_p99 and (follows or kept)
 
 
 def peak_note(peak_bytes: int, peak_s: float | None) -> str:
-    """What a row says of the time when the tenant needed most; empty where that is now."""
+    """The note of a row on the time of the tenant's greatest need; empty if that is now."""
     return "" if peak_s is None else f"; {human_bytes(peak_bytes)} at {clock(peak_s)}"
 
 
 def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, known: bool) -> str:
-    """What a row says: what the least memory gives, and what that takes or frees.
+    """The note of a row: what the least memory achieves, and how much it takes or frees.
 
-    What a tenant without an SLO does now it does with what it has: more is for what it must have.
+    A tenant without an SLO has its present throughput with its present memory. If its least memory
+    is more, then its floor, a pin, `memory_min` or the allowed policies need it.
     """
     what = "its SLOs" if has_slo else f"{KEPT} of its present throughput"
     if not known:
@@ -80,7 +85,10 @@ def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, know
 
 
 def _rows(place: Place, node_cpus: float) -> list[LeastMemory]:
-    """One row per tenant of a node; a node that is short of anything has no room for more."""
+    """Return one row per tenant of a node.
+
+    A node that is short of memory, reads or CPUs has no room for more tenants.
+    """
     point, asked = place.table.least, place.targets.asked
     cpus = CpuNeeds.of(asked)
     by_cpus = cpus.more_like(place.past.more_cpus, node_cpus)
@@ -116,7 +124,7 @@ def _rows(place: Place, node_cpus: float) -> list[LeastMemory]:
 
 
 def _doubts(places: Sequence[Place]) -> Iterator[str]:
-    """What rests on less than curves with error bars and models with a known error."""
+    """Yield notes on what is less certain than curves with error bars and models of known error."""
     inexact, unproven = [], []
     for place in places:
         asked = place.targets.asked
@@ -142,7 +150,10 @@ def _doubts(places: Sequence[Place]) -> Iterator[str]:
 
 
 def _short_before(place: Place, over: int) -> Iterator[str]:
-    """When the tenants of a node needed more memory together than it has, beyond `over` of now."""
+    """Yield when the tenants of a node together needed more memory than it has.
+
+    `over` is by how much they exceed it now; only a greater excess counts.
+    """
     more = place.past.more_bytes.sum(axis=0)
     at = int(more.argmax())
     beyond = int(place.table.needed_bytes[0] + more[at]) - place.table.budget_bytes
@@ -152,7 +163,7 @@ def _short_before(place: Place, over: int) -> Iterator[str]:
 
 
 def _doubts_of_cpus(places: Sequence[Place], options: Options) -> Iterator[str]:
-    """Where CPUs are short, and on which nodes it is not known how many tenants need."""
+    """Yield the nodes that are short of CPUs, and those on which needs of CPUs are not known."""
     unknown = []
     for place in places:
         has, cpus = options.cpus_of(place.snapshot.node), CpuNeeds.of(place.targets.asked)
@@ -170,8 +181,8 @@ def _doubts_of_cpus(places: Sequence[Place], options: Options) -> Iterator[str]:
 
 
 def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
-    """Over how many of the hours that are asked for past needs are known."""
-    # The present quarter of an hour is not over: it is one slot more.
+    """Yield for how many of the requested hours past needs are known."""
+    # The present quarter of an hour is not over, so there is one slot more than the hours.
     hours = min(places[0].past.hours, asked_hours) if places else 0.0
     if places and not asked_hours:
         yield "only what tenants need now counts: headroom_hours is 0"
@@ -184,7 +195,7 @@ def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
 
 
 def _immovable(options: Options) -> Iterator[str]:
-    """Which nodes are not drained as nobody can move all of their tenants."""
+    """Yield the nodes that cannot be drained because some tenants cannot be moved."""
     staying: dict[str, list[str]] = {}
     for node, cgroup in sorted(options.staying):
         staying.setdefault(node, []).append(cgroup)
@@ -194,7 +205,7 @@ def _immovable(options: Options) -> Iterator[str]:
 
 
 def _best(packed: Packed | None) -> Iterator[str]:
-    """How far the packing may be from the best one."""
+    """Yield how far the packing may be from the best one."""
     if packed is None or len(packed.needs.places) < 2:
         return
     if packed.homeless:
@@ -215,11 +226,11 @@ def places_of(
     before: PastByTenant = MappingProxyType({}),
     proven: Collection[tuple[str, str]] = (),
 ) -> list[Place]:
-    """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
+    """Return the nodes by name, with what their tenants need.
 
-    Those in `refuted` need more than they would by their curves, see `Needs.of`; of those in
-    `proven`, nodes and cgroups, it was measured that what they have is enough, see `Targets.of`.
-    `before` is what tenants needed in the past.
+    Tenants in `refuted` need more than their curves predict, see `Needs.of`. For those in `proven`,
+    by node and cgroup, measurements showed that their present memory is enough, see `Targets.of`.
+    `before` is what tenants needed in the past. Raises InputError for two snapshots of one node.
     """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
@@ -256,10 +267,10 @@ def consolidate(
     refuted: Floors = MappingProxyType({}),
     before: PastByTenant = MappingProxyType({}),
 ) -> Consolidation:
-    """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
+    """Return what the fleet needs at least, from one snapshot per node.
 
-    Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
-    snapshots are of one node.
+    A pure function, conservative wherever it can be. A pin applies on its node, or on all nodes if
+    it names none. Raises InputError for two snapshots of one node.
     """
     options = options or Options()
     places = places_of(snapshots, objectives, config, pins, refuted, before)

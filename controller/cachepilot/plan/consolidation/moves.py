@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packing as moves: what each tenant is to have where it goes, and what is expected of it there.
+"""Turn a packing into moves: the memory of each tenant on its new node, and its predictions there.
 
-Who fits where is decided by what is certain: curves with their error bars, a wait that bounds the
-device's. What is expected is the curve itself, at the wait to which the reads of all tenants of the
-node drive the device, which errs to neither side.
+The packing decides what fits by safe bounds: curves with their error bars, and a wait that bounds
+the device's. The predictions of moves use the curve itself, at the wait that results from the reads
+of all tenants of the node, so that they err to neither side.
 
-Drains are in the order that frees most memory per second of cold page caches first (Smith, 1956:
-the least weighted sum of times at which jobs are done), the moves of each shortest first: what is
-stopped early has cost little.
+Drains come in the order that frees most memory per second of cold page caches first (Smith, 1956:
+the least weighted sum of completion times). Within a drain the shortest moves come first, so that a
+rollout that stops early has cost little.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from cachepilot.sizes import pages_down
 
 @dataclass(frozen=True)
 class _Seat:
-    """A tenant on a node that takes others in: a row of its home, and what it is to have."""
+    """A tenant on a node that takes tenants in: its present node and row, its setting there."""
 
     home: Place
     row: int
@@ -45,21 +45,22 @@ class _Seat:
 
     @property
     def targets(self) -> Targets:
-        """What the tenants of its home must keep."""
+        """What the tenants of its present node must keep."""
         return self.home.targets
 
     @property
     def policy(self) -> str:
-        """Its policy."""
+        """The name of the tenant's policy on the node."""
         if not self.targets.follows[self.row]:
             return self.tenant.policy
         return self.targets.asked.curves[self.row].policies[self.policy_index]
 
     def curve(self) -> tuple[FloatArray, FloatArray]:
-        """Its curve up to its memory, from where nothing of that is page cache: sizes, misses.
+        """The tenant's curve from an empty page cache to its limit, as sizes and miss ratios.
 
-        Curves begin there (`sense.wire_curves`), with a miss ratio of 1, or else at no memory. A
-        floor is no such place: it holds page cache too, its margin or what is protected.
+        A curve begins at the size at which none of the memory is page cache (`sense.wire_curves`),
+        with a miss ratio of 1, or else at no memory. A floor is no such size: it contains page
+        cache, too, as a margin or as protected memory.
         """
         limit = float(self.limit_bytes)
         if not self.targets.follows[self.row]:
@@ -76,7 +77,7 @@ class _Seat:
 
 
 class _Arrival:
-    """What becomes of a node once all that go there have come."""
+    """The prediction for a node after all tenants of the packing have arrived."""
 
     def __init__(self, place: Place, seats: Sequence[_Seat], config: Config) -> None:
         self._curves = [one.curve() for one in seats]
@@ -86,18 +87,18 @@ class _Arrival:
         self._ops = self._model.ops(self._miss, self._model.wait_us(self._miss))
 
     def ops(self, row: int) -> float:
-        """Operations/s of a tenant once all are warm."""
+        """Operations per second of a tenant once all are warm."""
         return float(self._ops[row])
 
     def cold_start(self, row: int) -> ColdStart:
-        """What a tenant reads again."""
+        """The cold start of a tenant."""
         return cold_start(self._model, self._miss, row, *self._curves[row])
 
 
 def _free(node: int, at: int, loads: Loads) -> FloatArray:
-    """What stays free on a node at a read time, as shares, by time: memory, reads and CPUs.
+    """The free shares of a node at a read time: memory, reads and CPUs (rows) over time (columns).
 
-    Without CPUs where those of the node are not known. Their margin counts as free.
+    Without CPUs if those of the node are not known. The margin of CPUs counts as free.
     """
     size = loads.size_bytes[node, at] + loads.more_bytes[node]
     iops = loads.device_iops[node, at] + loads.more_iops[node]
@@ -108,9 +109,9 @@ def _free(node: int, at: int, loads: Loads) -> FloatArray:
 
 
 def _why(node: int, at: int, packed: Packed) -> str:
-    """Why tenants go to a node: what stays free there once all have come, at a read time.
+    """Explain why tenants go to a node: what stays free there after all have arrived.
 
-    And at the time of the past at which least did, of memory, reads or CPUs.
+    That is now, at a read time, and at the past time at which least would have been free.
     """
     name, past = packed.needs.places[node].name, packed.needs.past
     free = _free(node, at, packed.packing.loads)
@@ -127,10 +128,10 @@ def _why(node: int, at: int, packed: Packed) -> str:
 def _to(
     node: int, guests: Sequence[int], packed: Packed, config: Config, keeps: bool
 ) -> list[Move]:
-    """The moves to one node.
+    """Return the moves to one node.
 
-    The memory of it that nobody needs, now or as in the past, is shared evenly by all who are there
-    then. Where those who come keep what they have, they alone share what nobody needs now.
+    Memory that no tenant needs, now or at any past time, is shared evenly by all tenants of the
+    node. With `keeps`, only the arriving tenants share what no tenant needs now.
     """
     needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
     at = loads.roomiest(node)
@@ -182,10 +183,10 @@ def _most_for_its_time(drain: Drain) -> tuple[float, str]:
 
 
 def drains(packed: Packed, config: Config, keeps: bool = False) -> list[Drain]:
-    """The nodes of a packing that tenants leave, in the order in which they are to leave them.
+    """Return the nodes that tenants leave, with their moves, in the order of the drains.
 
-    Nobody gets more memory than it needs or has. With `keeps` nobody gets less than it has, as far
-    as its new node has it free.
+    No tenant gets more memory than the larger of what it needs and what it has. With `keeps` no
+    tenant gets less than it has if its new node has enough free memory.
     """
     places = packed.needs.places
     guests: dict[int, list[int]] = {}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spreading: nodes that will be short of what their tenants need, and which of them leave in time.
+"""Spreading: find nodes that will be short of memory, reads or CPUs, and move tenants off in time.
 
-What tenants need next is predicted by what they needed a day ago from this time of the day on.
+The prediction of what tenants need next is what they needed a day ago, from this time of the day
+on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,10 +36,10 @@ def plan_spread(
     ahead: PastByTenant = MappingProxyType({}),
     homes: Homes = MappingProxyType({}),
 ) -> Spread:
-    """Who is to leave which node, and where to; pure.
+    """Return which tenants are to leave which node, and where they go; a pure function.
 
-    `ahead` is what tenants needed a day ago in the hours that come next, `homes` where they came
-    from. Raises InputError when two snapshots are of one node.
+    `ahead` is what tenants needed a day ago in the hours that come next. `homes` are the nodes from
+    which they came. Raises InputError for two snapshots of one node.
     """
     options = options or Options()
     places = places_of(snapshots, objectives, config, pins, refuted, ahead)
@@ -55,7 +56,7 @@ def plan_spread(
 
 
 def relieved_drains(found: Relieved | None, config: Config) -> list[Drain]:
-    """Nodes that tenants leave, those that are short first, first; each says why."""
+    """The nodes that tenants leave, each with the reason; nodes that are short first come first."""
     if found is None:
         return []
     told = {one.node: one for one in drains(found.packed, config, keeps=True)}
@@ -66,7 +67,7 @@ def relieved_drains(found: Relieved | None, config: Config) -> list[Drain]:
 
 
 def _why(node: int, found: Relieved) -> str:
-    """What a node is short of, and since when, at the first time at which it is."""
+    """Explain what a node is short of at the first time of a shortage, and when that is."""
     needs, short = found.packed.needs, found.short[node]
     what = "more reads/s than its device serves" if short.is_of_reads else "more CPUs than it has"
     if short.bytes:
@@ -78,7 +79,7 @@ def _why(node: int, found: Relieved) -> str:
 
 
 def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
-    """What counts beside what tenants need now."""
+    """Yield which needs count beside the present ones."""
     if not hours:
         yield "only what tenants need now counts: lookahead_hours is 0"
     elif places and places[0].past.slots.size:
@@ -88,14 +89,14 @@ def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
 
 
 def _staying(options: Options) -> Iterator[str]:
-    """Who is not planned to leave although it would."""
+    """Yield the tenants that the plan must leave in place because they cannot be moved."""
     for node, cgroup in sorted(options.staying):
         why = "whoever moves tenants does not have it there"
         yield f"{cgroup} on {node} cannot be moved: {why}"
 
 
 def left(found: Relieved | None) -> dict[str, str]:
-    """The nodes that stay short, and of what."""
+    """The nodes that stay short, with the reason."""
     if found is None:
         return {}
     names = [one.name for one in found.packed.needs.places]

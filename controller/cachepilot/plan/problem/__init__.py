@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation problem: what is asked, within which limits, over which curves."""
+"""The allocation problem: what operators request, the bounds of limits, and the curves."""

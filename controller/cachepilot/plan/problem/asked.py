@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants in the order of a plan, what is asked of each, and whether it may be changed."""
+"""The tenants of a plan in their order, the objective of each, and whether it may change."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +13,16 @@ from cachepilot.sizes import PAGE_BYTES
 
 NOTHING_FIXED = Fixed()
 NO_CURVES = Curves(("",), np.array([PAGE_BYTES]), np.ones((1, 1)))
-"""Stands for the curves of a tenant that has none; it is held, so nothing is read from them."""
+"""Stands for the curves of a tenant without curves.
+
+Such a tenant is held, so nothing is read from them.
+"""
 BY_MODE = (Held.OBSERVE, Held.RECOMMEND)
-"""Who is held although its curves can be believed."""
+"""The reasons to hold a tenant that come from its mode, not from its curves."""
 
 
 def may_stay(objective: Objective, policy: str) -> bool:
-    """Whether nothing is asked of a tenant that takes more than its present policy and limit."""
+    """Whether the present policy and limit of a tenant are all that its objective needs."""
     fixed = objective.fixed or NOTHING_FIXED
     if fixed.limit_bytes is not None or fixed.policy not in (None, policy):
         return False
@@ -28,7 +31,11 @@ def may_stay(objective: Objective, policy: str) -> bool:
 
 
 def _curves(tenant: Tenant, objective: Objective) -> Curves:
-    """What a tenant is planned by: what is certain of it, its curves, or `NO_CURVES`."""
+    """The curves to plan a tenant with: the certain ones, its own, or `NO_CURVES`.
+
+    The certain ones (`Tenant.certain`) describe only the present policy, so they serve only where
+    nothing else is requested of the tenant.
+    """
     if tenant.certain is not None and may_stay(objective, tenant.policy):
         return tenant.certain
     return tenant.curves or NO_CURVES
@@ -53,7 +60,7 @@ def _held(tenant: Tenant, objective: Objective) -> Held:
 
 @dataclass(frozen=True)
 class Asked:
-    """Tenants sorted by cgroup, with the objective of each and why it is held, if it is."""
+    """Tenants sorted by cgroup, each with its objective and why it is held, if it is."""
 
     tenants: tuple[Tenant, ...]
     objectives: tuple[Objective, ...]
@@ -62,7 +69,7 @@ class Asked:
 
     @classmethod
     def of(cls, snapshot: Snapshot, objectives: Objectives) -> "Asked":
-        """The tenants of a snapshot under the objectives that hold for them."""
+        """Combine the tenants of a snapshot with the objectives that apply to them."""
         tenants = tuple(sorted(snapshot.tenants, key=lambda tenant: tenant.cgroup))
         stated = tuple(objectives.of(tenant.cgroup) for tenant in tenants)
         held = tuple(_held(*pair) for pair in zip(tenants, stated, strict=True))
@@ -76,22 +83,22 @@ class Asked:
 
     @cached_property
     def fixed(self) -> tuple[Fixed, ...]:
-        """What is pinned of every tenant by hand."""
+        """The policy and limit that an operator pinned, for every tenant."""
         return tuple(one.fixed or NOTHING_FIXED for one in self.objectives)
 
     def movable(self, free: frozenset[Held]) -> BoolArray:
-        """Who follows its curves if those held for a reason in `free` may be changed, (N,).
+        """Mark the tenants that may change if those held for a reason in `free` may, (N,).
 
-        One that its mode alone holds does, as far as something is pinned of it.
+        A tenant that only its mode holds is movable, too, if something of it is pinned.
         """
         pairs = zip(self.held, self.objectives, strict=True)
         follows = [why in free or (why in BY_MODE and one.fixed is not None) for why, one in pairs]
         return np.array(follows, dtype=np.bool_)
 
     def limits(self, free: frozenset[Held]) -> list[int | None]:
-        """The limit of every tenant whose limit is not to be chosen; None where it is.
+        """The fixed limit of every tenant in bytes; None if the planner is to choose it.
 
-        What is pinned, never below the floor, or else what the tenant has.
+        It is the pinned limit, never below the floor, or else the present limit of a held tenant.
         """
         return [
             max(one.limit_bytes, tenant.floor_bytes)
@@ -101,7 +108,7 @@ class Asked:
         ]
 
     def policies(self, free: frozenset[Held]) -> list[tuple[str, ...]]:
-        """The policies that each tenant may be under; all when empty."""
+        """The policies that each tenant may have; an empty tuple allows all."""
         rows = zip(self.tenants, self.objectives, self.held, self.fixed, strict=True)
         return [
             (one.policy,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the planner plans: allocator, bounds, costs of change, and the throughput model."""
+"""Settings of the planner: allocator, bounds, costs of change, and the throughput model."""
 
 from dataclasses import dataclass
 
@@ -20,13 +20,18 @@ RANGES: Ranges = {
 class Config:
     """Settings of the planner; the same for every tenant.
 
-    `movement_share`: by how much of the node's budget one tenant's limit may change per cycle,
-    unless its floor, `memory_min` or a budget that is exceeded demand more.
+    `movement_share`: the limit of one tenant changes at most by this share of the node's budget per
+    cycle, unless its floor, `memory_min` or an exceeded budget requires more.
+
     `switch_cost`: a change of policy costs this share of the tenant's present throughput.
-    `move_cost`: so does a change of its limit by as much as it has, smaller ones in proportion.
-    `tolerance`: how far below the bound an allocation may be without a search, as a share of the
-    present throughput at an idle device.
-    `rounds`: how often the allocation is repeated until it agrees with the load of the device.
+
+    `move_cost`: a change of the limit by its own size costs this share of the tenant's present
+    throughput; a smaller change costs proportionally less.
+
+    `tolerance`: the allocator stops without a search if the value of its allocation is within this
+    distance of the bound, as a share of the present throughput with an idle device.
+
+    `rounds`: the most repetitions of the allocation until it agrees with the load of the device.
     """
 
     allocator: str = "optimal"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between which limits every tenant may move, at all and in one cycle."""
+"""The bounds of every tenant's limit: in general, and within one control cycle."""
 
 from dataclasses import dataclass
 
@@ -15,17 +15,21 @@ from cachepilot.sizes import human_bytes, pages_down
 
 
 class InfeasibleError(InputError):
-    """The least that tenants must have is more than the node's budget; names the node and both."""
+    """The least memory that tenants must have exceeds the node's budget.
+
+    The message names the node and both sizes.
+    """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What every tenant may get at all, `least` to `most`, and this cycle, `low` to `high`.
+    """The bounds of every tenant: `least` to `most` in general, `low` to `high` in this cycle.
 
-    Bytes, arrays of shape (N,). `widened` when the limits exceed the budget, so that they must
-    shrink by more than the bound on movement. By `over_bytes` even the least of them exceed it,
-    because of what may not change: then nobody gets more than its least, nor more than it has
-    beyond what the budget leaves.
+    Bytes, arrays of shape (N,). `widened` means that the limits exceed the budget, so that they
+    must shrink by more than the bound on movement. `over_bytes` is how far even the least limits
+    exceed the budget, because of limits that may not change. In that case the four bounds of a
+    tenant are equal. They are its least limit, but a tenant grows towards it only while the budget
+    has room.
     """
 
     least: IntArray
@@ -39,7 +43,10 @@ class Limits:
 def bounds(
     asked: Asked, free: frozenset[Held], budget: int
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Least and most of every tenant, and whose limit is given: no choice; shape (N,) each."""
+    """The least and the greatest limit of every tenant, and whether its limit is fixed; (N,) each.
+
+    A fixed limit is pinned, or that of a held tenant; its two bounds are equal.
+    """
     floor = np.array([tenant.floor_bytes for tenant in asked.tenants], dtype=np.int64)
     stated = [(one.memory_min, one.memory_max) for one in asked.objectives]
     minima = [0 if low is None else size_bytes(low, budget) for low, _ in stated]
@@ -53,12 +60,12 @@ def bounds(
 
 
 def least_limits(asked: Asked, free: frozenset[Held], budget: int) -> IntArray:
-    """The least of every tenant, (N,): its floor, `memory_min`, or the limit that it keeps."""
+    """The least limit of every tenant, (N,): its floor, `memory_min`, or its fixed limit."""
     return bounds(asked, free, budget)[0]
 
 
 def _shared(node: Node) -> str:
-    """The memory that tenants share, in words."""
+    """Describe the memory that tenants share, for a message."""
     told = f"the budget of {human_bytes(node.budget_bytes)}"
     if node.away_bytes:
         told += (
@@ -68,7 +75,11 @@ def _shared(node: Node) -> str:
 
 
 def _cut(asked: Asked, least: IntArray, budget: int) -> IntArray:
-    """The least of every tenant where they exceed the budget: only what it leaves makes it grow."""
+    """The least limits, reduced because their sum exceeds the budget, (N,).
+
+    A tenant keeps its present limit or its floor. The room in the budget is shared in proportion to
+    what each tenant lacks.
+    """
     had = [max(tenant.limit_bytes, tenant.floor_bytes) for tenant in asked.tenants]
     kept = np.minimum(least, np.array(had, dtype=np.int64))
     room = max(0, budget - int(kept.sum()))
@@ -78,11 +89,11 @@ def _cut(asked: Asked, least: IntArray, budget: int) -> IntArray:
 
 
 def limits_of(asked: Asked, free: frozenset[Held], snapshot: Snapshot, config: Config) -> Limits:
-    """The limits of tenants under their objectives.
+    """Return the bounds of the limits of tenants under their objectives.
 
-    Who is not held, or is for a reason in `free`, may get any limit; all others keep what they
-    have or what is pinned. Those others may exceed the budget: they count as they are. Raises
-    InfeasibleError when the least of the former alone exceeds it.
+    A tenant that is not held, or is held for a reason in `free`, may get any limit. All others keep
+    their present or pinned limit, which counts as it is even if these limits exceed the budget.
+    Raises InfeasibleError if the least limits of the former tenants alone exceed the budget.
     """
     node = snapshot.node
     budget = node.budget_bytes
@@ -99,7 +110,8 @@ def limits_of(asked: Asked, free: frozenset[Held], snapshot: Snapshot, config: C
         cut = _cut(asked, least, node.shared_bytes)
         return Limits(cut, cut, cut, cut, True, over)
     step = int(config.movement_share * budget)
-    # An operator who fixes a limit wants it now: only what the planner chooses moves in steps.
+    # An operator who fixes a limit wants it now; only limits that the planner chooses move in
+    # steps.
     low = np.where(given, least, np.maximum(least, current - step))
     high = np.where(given, least, np.maximum(low, np.minimum(most, current + step)))
     excess = int(low.sum()) - node.shared_bytes

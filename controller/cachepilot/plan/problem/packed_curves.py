@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The curves of many tenants in one array, so that they are interpolated together."""
+"""The curves of many tenants in one array, so that one call interpolates them all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,21 +10,27 @@ import numpy as np
 from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray
 
 BEYOND_BYTES = float(1 << 62)
-"""Pads grids that are shorter than the longest; a curve is flat from its last size to here."""
+"""Pads grids that are shorter than the longest one.
+
+A curve is flat from its last size to here.
+"""
 
 
 AT_ONCE_MAX = 1 << 16
-"""So many comparisons are made at once; more would not stay in the processor's caches."""
+"""The most comparisons in one step; more would not stay in the processor's caches."""
 FEW = 1 << 12
-"""So few values are interpolated at once: of more, one policy after the other stays in caches."""
+"""The most values that are interpolated in one step.
+
+For more values, one policy after the other stays in the processor's caches.
+"""
 COUNTED_MAX = 255
-"""A byte counts no further."""
+"""The greatest count that a byte can store."""
 ABOVE_ALL = 2.0
-"""More than any miss ratio."""
+"""Greater than any miss ratio."""
 
 
 def alike(curves: Sequence[Curves]) -> dict[tuple[int, ...], list[int]]:
-    """Which of them have as many policies and sizes: they are packed at once."""
+    """Group the indices of curves by numbers of policies and sizes: a group is packed at once."""
     found: dict[tuple[int, ...], list[int]] = {}
     for i, one in enumerate(curves):
         found.setdefault(one.miss_ratio.shape, []).append(i)
@@ -33,16 +39,17 @@ def alike(curves: Sequence[Curves]) -> dict[tuple[int, ...], list[int]]:
 
 @dataclass(frozen=True)
 class Cells:
-    """Where sizes lie on the grids of their tenants, (N, K): between which points, and how far.
+    """The positions of sizes on the grids of their tenants, (N, K).
 
-    `at` is the index of the lower one in the grids one after another, `part` is in [0, 1].
+    `at` is the index of the grid point below the size, counted over the concatenated grids of all
+    tenants. `part`, in [0, 1], is how far the size is from there to the next point.
     """
 
     at: IntArray
     part: FloatArray
 
     def read(self, values: FloatArray) -> FloatArray:
-        """Values over the grids, one after another, read at the sizes, (N, K)."""
+        """Interpolate values over the concatenated grids at the sizes, (N, K)."""
         flat = values.ravel()
         low = flat.take(self.at)
         found: FloatArray = low + (flat.take(self.at + 1) - low) * self.part
@@ -51,10 +58,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class PackedCurves:
-    """Curves of N tenants, at most P policies and S sizes each, starting with no memory at all.
+    """Curves of N tenants with at most P policies and S sizes each; the first size is 0.
 
-    `sizes_bytes` has shape (N, S), `miss_ratio` (N, P, S). Rows of policies that a tenant has no
-    curve for are 1.
+    `sizes_bytes` has shape (N, S), `miss_ratio` (N, P, S). Rows of policies for which a tenant has
+    no curve are 1.
     """
 
     sizes_bytes: FloatArray
@@ -62,7 +69,7 @@ class PackedCurves:
 
     @classmethod
     def of(cls, curves: Sequence[Curves]) -> "PackedCurves":
-        """Packs the curves of every tenant, in their order."""
+        """Pack the curves of every tenant, in their order."""
         policies = max((len(one.policies) for one in curves), default=0)
         points = max((one.sizes_bytes.size for one in curves), default=0) + 1
         sizes = np.full((len(curves), points), BEYOND_BYTES)
@@ -77,7 +84,7 @@ class PackedCurves:
 
     @classmethod
     def joined(cls, parts: Sequence["PackedCurves"]) -> "PackedCurves":
-        """Those of several, one after another."""
+        """Concatenate several packs."""
         count = sum(len(one.sizes_bytes) for one in parts)
         policies = max((one.miss_ratio.shape[1] for one in parts), default=0)
         points = max((one.sizes_bytes.shape[1] for one in parts), default=1)
@@ -94,7 +101,7 @@ class PackedCurves:
         return cls(sizes, ratios)
 
     def cells(self, sizes_bytes: IntArray) -> Cells:
-        """Where sizes of shape (N, K) lie on the grids."""
+        """Locate sizes of shape (N, K) on the grids."""
         count, points = self.sizes_bytes.shape
         below = self._below(sizes_bytes)
         at = below + (np.arange(count) * points)[:, None]
@@ -108,7 +115,8 @@ class PackedCurves:
         sizes = sizes_bytes.astype(np.float64)
         if sizes.size * len(inner) <= AT_ONCE_MAX and len(inner) <= COUNTED_MAX:
             reached = sizes >= np.ascontiguousarray(inner)
-            # Of bytes, a row of tenants and sizes at a time: many times as fast as to count each.
+            # Summing bytes, a row of tenants and sizes at a time, is many times as fast as counting
+            # each.
             found: IntArray = reached.view(np.uint8).sum(axis=0, dtype=np.uint8).astype(np.int64)
             return found
         below = np.zeros(sizes.shape, dtype=np.int64)
@@ -161,13 +169,13 @@ class PackedCurves:
         return Cells(at, cells.part).read(self.miss_ratio)
 
     def miss(self, sizes_bytes: IntArray, policy: IntArray) -> FloatArray:
-        """`miss_at` the cells of sizes of shape (N, K)."""
+        """Miss ratio at sizes of shape (N, K); combines `cells` and `miss_at`."""
         return self.miss_at(self.cells(sizes_bytes), policy)
 
     def first_size(self, miss: FloatArray) -> FloatArray:
         """The least size at which each curve falls to the tenant's `miss`, (N,); shape (N, P).
 
-        Bytes, inf where it never does.
+        Bytes; inf if the curve never falls that far.
         """
         wanted = miss[:, None, None]
         meets = self.miss_ratio <= wanted

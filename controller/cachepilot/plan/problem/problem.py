@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation problem of one node, as arrays: what each tenant may get and what it is worth."""
+"""The allocation problem of one node as arrays: the choices of each tenant and their values.
+
+A tenant without an SLO keeps a share of its first throughput: the throughput predicted with its
+first memory, the limit that it had when it was first seen.
+"""
 
 import math
 from collections.abc import Sequence
@@ -20,14 +24,18 @@ from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import PAGE_BYTES
 
 SLO_MARGIN = 1e-9
-"""By how much of itself a miss ratio may exceed what an SLO needs: rounding, no more."""
+"""How far a miss ratio may exceed what an SLO needs, as a share of itself: rounding only."""
 OPS_MIN = 1e-9
-"""Operations per second: the logarithm of fewer is taken of this."""
+"""Operations per second; the logarithm of a smaller throughput is taken of this value."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the device is assumed to do: the wait per read, and the price of one more read/s."""
+    """The assumed load of the device.
+
+    `wait_us` is the wait per read in microseconds. `read_price` is what one more read per second
+    costs all tenants, in the unit of values.
+    """
 
     wait_us: float = 0.0
     read_price: float = 0.0
@@ -35,9 +43,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Policy, an index into the tenant's curves, and limit of every tenant; both of shape (N,).
+    """The policy, an index into the tenant's curves, and the limit of every tenant; both (N,).
 
-    `bound` is what no allocation can be worth more than, None from allocators that prove nothing.
+    `bound` is an upper bound on the value of any allocation; None from allocators that prove none.
     """
 
     policy: IntArray
@@ -47,21 +55,25 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Problem:
-    """N tenants that share `budget_bytes`; arrays of shape (N,) but for those said otherwise.
+    """N tenants that share `budget_bytes`; arrays have shape (N,) unless another is given.
 
-    Where what may not change exceeds the node's budget by `over_bytes`, it counts as the budget.
+    If the limits that may not change exceed the node's budget, by `over_bytes`, their sum counts as
+    the budget.
 
-    A limit must be in [low_bytes, high_bytes], which the bound on movement narrows down from
-    [least_bytes, most_bytes]. A tenant that is not `movable` keeps its policy and its limit, and
-    is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
-    the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
-    and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
-    SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
-    `aim_ops` and `aim_miss` are the same with their margins. Without an SLO a tenant keeps `keep`
-    (0: nothing) of its throughput at its first memory, `first_bytes`, where its curve of the
-    kernel's default says `first_miss`: what it would have had without anybody who decides. Of
-    tenants whose curves are doubted that is what was measured with it, or no miss at all. `errors`
-    are those of differences of the curve of the present policy.
+    A limit must be in [low_bytes, high_bytes]. The bound on movement narrows this range from
+    [least_bytes, most_bytes]. A tenant that is not `movable` keeps its limit and its policy. Its
+    value follows from its measured miss ratio, that of a movable tenant from its curve:
+    `present_miss` is the one or the other. `allowed`, (N, P), marks the policies that a tenant may
+    switch to. The present policy is never among them; `stay` says whether the tenant may keep it.
+    `given` is the policy under allocators that choose no policies.
+
+    `min_ops` is the least throughput (0 without an SLO) and `max_miss` the greatest miss ratio (1
+    without one) that meet the SLOs; `aim_ops` and `aim_miss` are the same with the margins of the
+    SLOs. A tenant without an SLO keeps the share `keep` (0: nothing) of its throughput with its
+    first memory, `first_bytes`. `first_miss` is the miss ratio there on its curve of the kernel's
+    default: what it would have without any controller. For a tenant whose curves have low
+    confidence it is the miss ratio that was measured with the first memory, 0 if none was. `errors`
+    are the errors of differences on the curve of the present policy.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
     fairness weighted logarithms of them.
@@ -99,32 +111,33 @@ class Problem:
 
     @property
     def has_slo(self) -> BoolArray:
-        """Which movable tenants have an SLO."""
+        """Mark the movable tenants that have an SLO, (N,)."""
         found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
         return found
 
     @property
     def has_margin(self) -> BoolArray:
-        """Above whose SLOs a plan aims."""
+        """Mark the tenants for which a plan aims above the SLO by a margin, (N,)."""
         found: BoolArray = (self.aim_ops > self.min_ops) | (self.aim_miss < self.max_miss)
         return found
 
     @property
     def is_fair(self) -> bool:
-        """Whether the logarithm of throughput counts."""
+        """Whether the value of a throughput is its logarithm (proportional fairness)."""
         return self.goal is Goal.PROPORTIONAL_FAIRNESS
 
     @property
     def is_kept(self) -> BoolArray:
-        """Which movable tenants without an SLO keep a share of their first throughput."""
+        """Mark the movable tenants without an SLO that keep a share of their first throughput."""
         found: BoolArray = self.movable & (self.keep > 0) & ~self.has_slo
         return found
 
     def kept_miss(self, part: float = 1.0) -> FloatArray:
-        """The greatest miss ratio that keeps `part` of what `keep` says, under the load, (N,).
+        """The greatest miss ratio at which a tenant has `part` of its keep, under the load, (N,).
 
-        inf for who keeps nothing. Both throughputs are those of one load, so that nobody's keep
-        depends on what others do to the device but by its own misses.
+        inf for a tenant that keeps nothing. The kept throughput and the first throughput assume the
+        same load of the device. Thus what other tenants do to the device does not count against a
+        tenant's keep; only its own misses do.
         """
         share = np.where(self.is_kept, self.keep * part, 0.0)
         slope = self.model.per_miss + self.model.per_wait * self.load.wait_us
@@ -133,9 +146,10 @@ class Problem:
         return found + SLO_MARGIN * np.where(np.isfinite(found), found, 0.0)
 
     def step_error(self, sizes_bytes: IntArray) -> FloatArray:
-        """By how much more each tenant may miss at sizes below its present limit, (N, K).
+        """How much higher than predicted each tenant's miss ratio may be at smaller limits, (N, K).
 
-        Of the difference to that limit, at which the level of its curve is calibrated; 0 above it.
+        It is the error of the difference between the size and the present limit, because the level
+        of the curve is calibrated at that limit. 0 at and above the present limit.
         """
         cells, here = (self.curves.cells(one) for one in (sizes_bytes, self.current_bytes[:, None]))
         below = sizes_bytes < self.current_bytes[:, None]
@@ -143,16 +157,16 @@ class Problem:
 
     @property
     def usable(self) -> BoolArray:
-        """Under which policies each tenant may be from now on, shape (N, P)."""
+        """Mark the policies that each tenant may have from now on, shape (N, P)."""
         found = self.allowed.copy()
         found[np.arange(self.present.size), self.present] = self.stay
         return found
 
     def slo_miss(self, part: float = 0.0) -> FloatArray:
-        """The greatest miss ratio that keeps the SLOs under the load; inf without one, (N,).
+        """The greatest miss ratio that meets the SLOs under the load, (N,); inf without an SLO.
 
-        With `part` of the margin above them: all of it is 1. Negative when not even a tenant that
-        always hits would keep them.
+        `part` is the share of the margin above the SLOs that must be met, too; 1 is all of it.
+        Negative if a tenant would miss its SLOs even without a single miss.
         """
         model = self.model
         slope = model.per_miss + model.per_wait * self.load.wait_us
@@ -164,33 +178,37 @@ class Problem:
         return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
 
     def under(self, load: Load) -> "Problem":
-        """The same problem while the device does what `load` says."""
-        # Several times in each plan: `replace` would set every field by itself.
+        """Return the same problem under another load of the device."""
+        # The planner calls this several times per plan; `replace` would set each field on its own.
         found = object.__new__(Problem)
         vars(found).update(vars(self), load=load)
         return found
 
     def miss(self, allocation: Allocation) -> FloatArray:
-        """Predicted miss ratio of every tenant; the measured one where nothing may change."""
+        """Predict the miss ratio of every tenant, (N,).
+
+        For a tenant that is not movable it is the measured one.
+        """
         if allocation.policy is self.present and allocation.limit_bytes is self.current_bytes:
             return self.present_miss
         found = self.curves.miss(allocation.limit_bytes[:, None], allocation.policy)[:, 0]
         return np.where(self.movable, found, self.present_miss)
 
     def unchanged(self) -> Allocation:
-        """The allocation that changes nothing."""
+        """Return the allocation that changes nothing."""
         return Allocation(self.present, self.current_bytes)
 
     def worth(self, ops: FloatArray) -> FloatArray:
-        """What throughputs of shape (N,) or (N, K) are worth, in the unit of values."""
+        """The value of throughputs of shape (N,) or (N, K), before any cost."""
         weight = self.weight if ops.ndim == 1 else self.weight[:, None]
         found: FloatArray = weight * (np.log(np.maximum(ops, OPS_MIN)) if self.is_fair else ops)
         return found
 
     def whole(self, wait_us: float) -> FloatArray:
-        """What all of a tenant's present throughput counts for, (N,): shares of it are costs.
+        """The value of all of a tenant's present throughput, (N,); costs are shares of it.
 
-        A small relative change of x changes a logarithm by as much.
+        Under proportional fairness it is the weight, since a small relative change of a throughput
+        changes its logarithm by the same amount.
         """
         if self.is_fair:
             return self.weight
@@ -198,12 +216,18 @@ class Problem:
         return found
 
     def in_ops(self, value: float) -> float:
-        """A sum of values as operations per second; of logarithms the weighted geometric mean."""
+        """Convert a sum of values to operations per second.
+
+        For a sum of logarithms this is the weighted geometric mean.
+        """
         total = float(self.weight.sum())
         return math.exp(value / total) if self.is_fair and total > 0 else value
 
     def cost(self, limit_bytes: IntArray, switched: BoolArray) -> FloatArray:
-        """What changing to limits of shape (N, K) costs, in the unit of values."""
+        """The cost of a change to limits of shape (N, K), in the unit of values.
+
+        `switched`, which broadcasts to that shape, marks changes of policy.
+        """
         worth = self.whole(self.load.wait_us)
         current = self.current_bytes[:, None]
         moved = np.minimum(np.abs(limit_bytes - current) / np.maximum(current, PAGE_BYTES), 1.0)
@@ -212,10 +236,10 @@ class Problem:
         return cost
 
     def valued(self, allocation: Allocation, miss: FloatArray | None = None) -> tuple[float, Load]:
-        """The value of an allocation, and the load of the device that it leads to.
+        """Return the value of an allocation, and the load of the device that results from it.
 
-        The value is the sum of `worth` less the costs of change, under that load. `miss` is that of
-        the allocation, where it is known.
+        The value is the sum of `worth` minus the costs of change, both under that load. `miss` are
+        the miss ratios of the allocation, if the caller has them already.
         """
         miss = self.miss(allocation) if miss is None else miss
         wait = self.model.wait_us(miss)
@@ -230,13 +254,13 @@ class Problem:
 def min_ops_of(
     tenants: Sequence[Tenant], objectives: Sequence[Objective], with_margin: bool = False
 ) -> FloatArray:
-    """The throughput that meets every SLO of throughput and latency, shape (N,).
+    """The throughput that meets every SLO of throughput and of latency, shape (N,).
 
-    A margin is one of throughput.
+    With `with_margin` the SLO of throughput includes its margin. An SLO of latency has none.
 
-    The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
-    the operations in flight over the throughput: so it is inversely proportional to throughput.
-    An SLO of latency counts for nothing while no p99 is measured.
+    The p99 is assumed proportional to the time of an operation. By Little's law this time is the
+    number of operations in flight divided by the throughput, so the p99 is inversely proportional
+    to throughput. An SLO of latency does not count while no p99 is measured.
     """
     found = np.zeros(len(tenants))
     for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):
@@ -252,9 +276,9 @@ def min_ops_of(
 
 
 def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held]) -> Problem:
-    """The problem of the tenants whose `held` is in `free`, all others kept as they are.
+    """Build the problem in which tenants whose `held` is in `free` may change, and no others.
 
-    Raises InfeasibleError when what tenants must have exceeds the budget.
+    Raises InfeasibleError if the least memory of the tenants that may change exceeds the budget.
     """
     tenants, stated = asked.tenants, asked.objectives
     movable = asked.movable(free)
@@ -265,7 +289,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     present = np.array([_present(*pair) for pair in zip(tenants, names, strict=True)], np.int64)
     usable = usable_of(curves, names, asked.policies(free))
     rows = np.arange(len(tenants))
-    # A tenant whose allowed policies have no curve keeps the present one: nothing better is known.
+    # A tenant whose allowed policies have no curve keeps its own: nothing better is known.
     stay = usable[rows, present] | ~usable.any(axis=1) if tenants else np.zeros(0, dtype=np.bool_)
     allowed = usable.copy()
     allowed[rows, present] = False
@@ -274,7 +298,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     hits = [one.hit_ratio or 0.0 for one in stated]
     aimed_hits = [one.aims.hit_ratio or 0.0 if one.hit_ratio else 0.0 for one in stated]
     first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
-    # A pinned limit is what an operator chose over what is kept.
+    # An operator who pins a limit overrides what the tenant would keep.
     keep = np.array(
         [
             one.keep if fixed.limit_bytes is None else 0.0
@@ -321,9 +345,12 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
 def usable_of(
     curves: PackedCurves, names: Sequence[tuple[str, ...]], allowed: Sequence[tuple[str, ...]]
 ) -> BoolArray:
-    """Which curves each tenant may be under, (N, P), of the policies allowed; all when empty."""
+    """Mark the curves whose policies each tenant may have, (N, P).
+
+    `allowed` are the names of the policies allowed to each tenant; an empty tuple allows all.
+    """
     count, policies = curves.miss_ratio.shape[:2]
-    # The same few names of thousands of tenants.
+    # Thousands of tenants share a few combinations of names.
     known: dict[tuple[tuple[str, ...], tuple[str, ...]], list[bool]] = {}
     rows = []
     for pair in zip(names, allowed, strict=True):
@@ -339,7 +366,11 @@ def usable_of(
 def _first_miss(
     tenants: Sequence[Tenant], told: Sequence[Curves], by_curves: FloatArray
 ) -> FloatArray:
-    """Miss ratios with the first memory, (N,); by no curve where that is doubted."""
+    """Miss ratios with the first memory, (N,).
+
+    A tenant whose curves have low confidence gets the measured one, unless its limit is still its
+    first memory.
+    """
     found = by_curves.copy()
     for i, (tenant, curves) in enumerate(zip(tenants, told, strict=True)):
         if curves is tenant.certain and abs(tenant.limit_bytes - tenant.first_bytes) >= PAGE_BYTES:
@@ -348,7 +379,10 @@ def _first_miss(
 
 
 def _defaults(names: Sequence[Sequence[str]], present: IntArray) -> IntArray:
-    """The kernel's default of each tenant; the present policy where it has no curve."""
+    """The index of the kernel's default policy of each tenant, (N,).
+
+    The present policy stands for it if the default has no curve.
+    """
     found = [
         one.index(DEFAULT) if DEFAULT in one else now
         for one, now in zip(names, present.tolist(), strict=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By how much the difference of a curve between two limits may be wrong, of all tenants at once.
+"""The errors of the difference of a curve between two limits, for all tenants at once.
 
-The vectorised `error_between` of curves of the wire: squares of steps add up, a part of a step
-counting that part of its own, and the error is at most that of two independent values.
+This is the vectorised form of `Measured.error_between` in `sense.wire_curves`. The squares of the
+errors of steps add up, and a part of a step contributes the same part of its square. The error is
+at most that of two independent values.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ from cachepilot.plan.problem.packed_curves import Cells, alike
 
 @dataclass(frozen=True)
 class StepErrors:
-    """Of the policy in force of each tenant, on the grids of `PackedCurves`, both (N, S).
+    """Errors of the policy in force of each tenant, on the grids of `PackedCurves`; both (N, S).
 
-    `variance` are the squares of the steps so far at each size, NaN where no steps are told, `bar`
-    the half-widths of the error bars; 0 where nothing is told of errors.
+    `variance` is the cumulative sum of the squares of the errors of steps up to each size; NaN if
+    the curves have error bars but none of steps. `bar` are the half-widths of the error bars. Both
+    are 0 if the curves have no error bars.
     """
 
     variance: FloatArray
@@ -27,7 +29,7 @@ class StepErrors:
 
     @classmethod
     def of(cls, curves: Sequence[Curves], present: Sequence[int], points: int) -> "StepErrors":
-        """Packs the errors of every tenant, in their order; `points` is S."""
+        """Pack the errors of every tenant, in their order; `points` is S."""
         variance, bar = np.zeros((2, len(curves), points))
         for (_, columns), at in alike(curves).items():
             bars = {i: one[present[i]] for i in at if (one := curves[i].error_bar) is not None}
@@ -43,7 +45,7 @@ class StepErrors:
         return cls(np.cumsum(variance, axis=1), bar)
 
     def without(self, rows: BoolArray) -> "StepErrors":
-        """The same with no errors of those tenants, (N,)."""
+        """Return the same errors with 0 for the tenants that `rows`, (N,), marks."""
         variance, bar = (np.where(rows[:, None], 0.0, one) for one in (self.variance, self.bar))
         return StepErrors(variance, bar)
 

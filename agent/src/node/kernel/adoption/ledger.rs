@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tenants had before this agent changed them, kept on disk.
+//! The ledger: the policy and the limit that each tenant had before this agent changed it, on disk.
 //!
-//! An entry is on disk before the first change of its tenant. So whenever the agent is killed, the
-//! next one knows of every cgroup that may have been changed, and what to give back. What the
-//! changes were is not kept: the kernel and the pins tell. Ids of cgroups start again with each
-//! boot, and no limit outlives it, so that entries of another boot are void.
+//! An entry is on disk before the first change of its tenant. Whenever the agent is killed, the
+//! next one therefore knows every cgroup that may have been changed, and what to restore. The
+//! changes themselves are not recorded: they can be read from the kernel and from the pins. Ids of
+//! cgroups start again with each boot, and no limit survives a reboot, so entries of another boot
+//! are void.
 
 use crate::damaged::copy_aside;
 use crate::error::{Error, Result};
@@ -17,17 +18,18 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "ledger.json";
 const VERSION: u32 = 1;
 
-/// What a tenant had.
+/// The first policy and the first memory limit of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Initial {
     /// Its path below the mount.
     pub cgroup: String,
-    /// `memory.high`, none for no limit.
+    /// `memory.high`; `None` means no limit.
     pub high_bytes: Option<u64>,
-    /// Name of the policy of its own, `default` for none.
+    /// Name of the tenant's own policy, `default` if it had none.
     pub policy: String,
-    /// Since when its limit is someone else's, microseconds since 1970: that is not given back.
+    /// Microseconds since 1970 since when another program sets the limit, which is then not
+    /// restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yielded_us: Option<u64>,
 }
@@ -40,7 +42,7 @@ struct Content {
     entries: BTreeMap<u64, Initial>,
 }
 
-/// The ledger of a node, by id of the cgroup.
+/// The ledger of a node. Entries are keyed by the cgroup's id.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -49,11 +51,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger in `dir`, which is made when it is missing. One that this program cannot read is
-    /// copied aside and stays until something else is noted, see [`Ledger::is_lost`].
+    /// Opens the ledger in `dir`, which is created if it is missing. A ledger that cannot be parsed
+    /// is copied aside, and its file stays until the first entry is noted; see [`Ledger::is_lost`].
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn open(dir: &Path, boot_id: &str) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(FILE);
@@ -78,13 +80,14 @@ impl Ledger {
         Ok(Self { path, content: empty(), is_lost })
     }
 
-    /// Whether there was one that could not be read: what tenants had at first is not known.
+    /// Whether there was a ledger that could not be read. It is then unknown what tenants had
+    /// first.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// What a tenant had, when it may have been changed.
+    /// The entry of a tenant. `None` means that this agent, and any before it, changed nothing.
     #[must_use]
     pub fn get(&self, cgroup_id: u64) -> Option<&Initial> {
         self.content.entries.get(&cgroup_id)
@@ -96,10 +99,11 @@ impl Ledger {
         &self.content.entries
     }
 
-    /// Notes what a tenant has, unless that is noted already; on disk when this returns.
+    /// Notes what a tenant has, unless it has an entry already. The entry is on disk when this
+    /// returns.
     ///
     /// # Errors
-    /// What the system says; then nothing may be changed.
+    /// Returns the error of the operating system. The tenant must not be changed then.
     pub fn note(&mut self, cgroup_id: u64, initial: impl FnOnce() -> Initial) -> Result<()> {
         if self.content.entries.contains_key(&cgroup_id) {
             return Ok(());
@@ -112,11 +116,12 @@ impl Ledger {
         saved
     }
 
-    /// Notes since when the limit of a tenant is someone else's, if it is; on disk when this returns.
-    /// Of one of whom nothing is noted nothing was changed.
+    /// Notes since when another program sets the limit of a tenant, `None` if none does. The note
+    /// is on disk when this returns. Does nothing for a tenant without an entry, which was never
+    /// changed.
     ///
     /// # Errors
-    /// What the system says; then the next agent takes the limit for its own.
+    /// Returns the error of the operating system. The next agent then treats the limit as its own.
     pub fn note_yield(&mut self, cgroup_id: u64, yielded_us: Option<u64>) -> Result<()> {
         match self.content.entries.get_mut(&cgroup_id) {
             Some(initial) if initial.yielded_us != yielded_us => initial.yielded_us = yielded_us,
@@ -125,10 +130,10 @@ impl Ledger {
         self.save()
     }
 
-    /// Notes all that is known in place of a ledger that is lost; on disk when this returns.
+    /// Replaces a lost ledger by these entries, which are on disk when this returns.
     ///
     /// # Errors
-    /// What the system says; then it is lost still.
+    /// Returns the error of the operating system. The ledger is still lost then.
     pub fn begin_anew(&mut self, entries: BTreeMap<u64, Initial>) -> Result<()> {
         self.content.entries = entries;
         self.save()?;
@@ -136,18 +141,18 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets tenants; on disk when this returns.
+    /// Removes the entries for which `gone` is true. The change is on disk when this returns.
     ///
     /// # Errors
-    /// What the system says; then the next agent finds their entries again.
+    /// Returns the error of the operating system. The next agent finds the entries again then.
     pub fn forget(&mut self, mut gone: impl FnMut(u64, &Initial) -> bool) -> Result<()> {
         let before = self.content.entries.len();
         self.content.entries.retain(|&id, initial| !gone(id, initial));
         if self.content.entries.len() == before { Ok(()) } else { self.save() }
     }
 
-    /// Writes beside the file and renames: it has the old content or the new one, also after a
-    /// loss of power.
+    /// Writes a second file and renames it, so that the ledger has either the old content or the
+    /// new one, even after a loss of power.
     fn save(&self) -> Result<()> {
         let part = self.path.with_extension("part");
         let text = serde_json::to_vec_pretty(&self.content)

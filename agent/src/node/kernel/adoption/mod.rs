@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an agent before this one left: it is adopted, given back, or forgotten.
+//! The changes that an earlier agent left: each is adopted, undone or forgotten.
 
 pub mod ledger;
 pub mod units;
@@ -14,12 +14,13 @@ use crate::wire::DEFAULT_POLICY;
 use crate::wire::result::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
+/// Whether this agent or an earlier one set the tenant's limit. If so, the agent has to raise it
+/// when the floor rises.
 pub(in crate::node::kernel) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
     ledger.get(tenant.id).is_some_and(|initial| initial.high_bytes != tenant.limit.bytes())
 }
 
-/// A limit that an agent before this one yielded stays with whom it was yielded to.
+/// Leaves a limit to another program if an earlier agent yielded it.
 pub(in crate::node::kernel) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant) {
     if let Some(since_us) = ledger.get(tenant.id).and_then(|initial| initial.yielded_us) {
         tenant.limit.was_yielded();
@@ -28,7 +29,7 @@ pub(in crate::node::kernel) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant
 }
 
 impl KernelNode {
-    /// Puts down whether the limit of a tenant is someone else's now.
+    /// Records in the ledger whether another program sets the limit of a tenant now.
     pub(in crate::node::kernel) fn note_yield(&mut self, id: u64, now_us: u64) {
         let Some(tenant) = self.tenants.get(&id) else { return };
         let before = self.ledger.get(id).and_then(|initial| initial.yielded_us);
@@ -43,9 +44,10 @@ impl KernelNode {
         }
     }
 
-    /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
-    /// removed does no harm: ids are not used again, and the next agent tries once more. Whose unit
-    /// keeps its limit yet is tried again each second.
+    /// Removes the state of cgroups that are gone: their entries in the ledger, and their pins.
+    /// State that cannot be removed does no harm: ids are not reused, and the next agent tries
+    /// again. If a systemd unit still has the limit of its former cgroup, removal is tried again
+    /// every second.
     pub(in crate::node::kernel) fn forget_gone(&mut self) {
         self.ask_for_units();
         let is_gone = |(id, initial): (&u64, &Initial)| {
@@ -72,8 +74,8 @@ impl KernelNode {
         }
     }
 
-    /// Takes over what an agent before this one left. Tenants that are none any more get back what
-    /// they had; limits below the floor are lifted.
+    /// Takes over the changes of an earlier agent. Cgroups that are no longer tenants get back what
+    /// they had first. Limits below the floor are raised.
     pub(in crate::node::kernel) fn adopt(&mut self) {
         self.forget_gone();
         if self.ledger.is_lost() {
@@ -104,7 +106,8 @@ impl KernelNode {
         }
     }
 
-    /// Gives back what cgroups had that are no tenants, until that is known to hold.
+    /// Restores cgroups that are no longer tenants, and keeps trying until the result is known to
+    /// be in force.
     pub(in crate::node::kernel) fn restore_strangers(&mut self) {
         if !self.strangers.is_empty() {
             self.ask_for_units();
@@ -126,8 +129,8 @@ impl KernelNode {
         }
     }
 
-    /// Without the ledger nobody knows what tenants had: those with a policy get the kernel's own,
-    /// and limits stay, as they may be the operator's.
+    /// Detaches all policies after the ledger was lost, when it is unknown what tenants had first.
+    /// Limits stay as they are, since the operator may have set them.
     fn detach_all(&mut self) {
         let is_held = |tenant: &&Tenant| tenant.own_policy() != DEFAULT_POLICY;
         let entry = |tenant: &Tenant| {
@@ -135,7 +138,7 @@ impl KernelNode {
         };
         let mut held: BTreeMap<u64, Initial> =
             self.tenants.values().filter(is_held).map(entry).collect();
-        // Those that are no tenants now, with policies of their own.
+        // Cgroups with a policy of their own that are not tenants now.
         for cgroup in cgroup::walk(self.fs.mount()) {
             if tenant::has_policy(&cgroup) {
                 let path = cgroup.path.strip_prefix(self.fs.mount()).unwrap_or(&cgroup.path);
@@ -169,14 +172,14 @@ impl KernelNode {
         }
     }
 
-    /// Gives all that may have been changed back what it had, and forgets who has it.
+    /// Restores every cgroup that may have been changed, and forgets those that are restored.
     pub(in crate::node::kernel) fn restore_all(&mut self) -> Vec<wire::Result> {
         self.ask_for_units();
         let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
         ids.into_iter().map(|id| self.restore(id)).collect()
     }
 
-    /// Gives a cgroup back what it had, and forgets it when that worked.
+    /// Restores a cgroup's first policy and limit, and removes its entry when that succeeded.
     pub(in crate::node::kernel) fn restore(&mut self, id: u64) -> wire::Result {
         self.note_yield(id, now_us());
         let Some(initial) = self.ledger.get(id).cloned() else {
@@ -191,7 +194,7 @@ impl KernelNode {
             (result.outcome, result.reason) = (Outcome::Failed.into(), reason);
         }
         if !result.is_left() {
-            // If this fails, the next agent restores what is restored already.
+            // If this fails, the next agent restores the cgroup again, which does no harm.
             let forgotten = self.ledger.forget(|entry, _| entry == id);
             if let Err(error) = forgotten {
                 tracing::warn!(%error, "the ledger could not be written");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits of systemd's units whose cgroups are gone. systemd begins such a unit with the limit that was
-//! set of it, so it is asked to set the one that the unit had.
+//! Limits of systemd units whose cgroups are gone. systemd starts such a unit again with the limit
+//! that was last set on it. The agent therefore asks systemd to set the unit's first limit.
 
 use crate::managers::{Asked, Managers};
 use crate::node::kernel::KernelNode;
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// systemd is waited for no longer, for all units together.
+/// The longest wait for systemd, for all units together.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What was asked of systemd, by id of the cgroup. Who is not answered in time is not waited for again:
-/// the answer is looked for with the next try.
+/// Requests to systemd, by id of the cgroup. A request that is not answered in time is not waited
+/// for again: its answer is looked up at the next attempt.
 #[derive(Debug, Default)]
 pub struct Returns(BTreeMap<u64, Return>);
 
@@ -31,7 +31,8 @@ impl Return {
 }
 
 impl KernelNode {
-    /// Asks for all units at once that have yet to get back their limits.
+    /// Sends requests for all units that have yet to get back their limits, and waits for the
+    /// answers together.
     pub(super) fn ask_for_units(&mut self) {
         let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
         let mut patience = Duration::ZERO;
@@ -44,7 +45,8 @@ impl KernelNode {
         self.returns.0.values_mut().for_each(|one| one.wait(until));
     }
 
-    /// Asks for the unit of a cgroup that is gone, unless that was done; whether it did.
+    /// Sends a request for the unit of a cgroup that is gone, unless one was sent already. Returns
+    /// whether it sent one.
     fn ask_for_unit(&mut self, id: u64) -> bool {
         let (Some(units), Some(initial)) =
             (self.managers.as_ref().and_then(Managers::units), self.ledger.get(id))
@@ -52,9 +54,9 @@ impl KernelNode {
             return false;
         };
         let now = self.fs.id(&initial.cgroup).ok();
-        // What the one of this name has now is not that of the one before it.
+        // If another cgroup has this name now and was changed, the request would undo that change.
         let is_free = now != Some(id) && now.is_none_or(|now| self.ledger.get(now).is_none());
-        // What was yielded is others'.
+        // A yielded limit belongs to another program.
         if !is_free || initial.yielded_us.is_some() || self.returns.0.contains_key(&id) {
             return false;
         }
@@ -63,7 +65,8 @@ impl KernelNode {
         true
     }
 
-    /// Why the unit of a cgroup that is gone keeps the limit that was set, if it does.
+    /// The reason why the unit of a cgroup that is gone still has the agent's limit; `None` if it
+    /// does not.
     pub(super) fn why_unit_keeps(&mut self, id: u64) -> Option<String> {
         self.ask_for_unit(id);
         let mut one = self.returns.0.remove(&id)?;
@@ -77,7 +80,7 @@ impl KernelNode {
                 }
                 None
             }
-            // It is asked once more.
+            // The request was removed above, so that the next attempt sends it again.
             Some(Err(error)) => keeps(&error),
             None => {
                 self.returns.0.insert(id, one);

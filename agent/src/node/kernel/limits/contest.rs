@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that someone else rewrites: set once more, and after that left to them.
+//! Limits that another program overwrites. The agent sets its limit once more, and yields the next
+//! time: from then on it leaves the limit to the other program.
 //!
-//! Two programs that both insist on a limit would rewrite it for ever, each time at the tenant's
-//! cost. The agent insists once. An action in between changes nothing about that, or a controller
-//! that moves limits often would keep the fight going; only an action for a limit that was yielded
-//! starts again.
+//! Two programs that both insist on a limit would overwrite it for ever, at the tenant's cost. The
+//! agent insists once. An action in between does not renew that right, or a controller that moves
+//! limits often would keep the conflict going. Only an action for a limit that is already yielded
+//! does.
 
 use super::{HIGH, Limit, Steering, shown};
 use crate::node::kernel::limits::writer::Purpose;
@@ -17,30 +18,31 @@ pub enum Contest {
     /// This agent, or nobody.
     #[default]
     None,
-    /// Someone else set a limit of this agent's, and it was set once more.
+    /// Another program overwrote this agent's limit, and the agent set it once more.
     Asserted,
-    /// Someone else did again: it is theirs.
+    /// Another program overwrote the limit again, so the agent leaves it to that program.
     Yielded,
-    /// Someone else set what was not this agent's.
+    /// Another program set a limit that this agent did not maintain.
     Foreign,
 }
 
-/// Who sets a limit, with what was seen of it.
+/// Who sets a limit, and what was observed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contested {
     pub(super) by: Contest,
     told: String,
-    /// Limits that were yielded so far.
+    /// Number of times that the limit was yielded so far.
     yields: u64,
 }
 
 impl Contested {
-    /// Whether the limit may be this agent's.
+    /// Whether this agent may maintain the limit.
     pub(super) fn may_be_ours(&self) -> bool {
         matches!(self.by, Contest::None | Contest::Asserted)
     }
 
-    /// An action for a limit that is someone else's: it is this agent's again.
+    /// Handles an action for the limit: a limit that another program sets becomes this agent's
+    /// again.
     pub(super) fn begin_anew(&mut self) {
         if !self.may_be_ours() {
             self.by = Contest::None;
@@ -49,19 +51,20 @@ impl Contested {
 }
 
 impl Limit {
-    /// Who sets it.
+    /// Who sets the limit.
     #[must_use]
     pub fn contest(&self) -> Contest {
         self.contested.by
     }
 
-    /// What was seen of someone else who sets it, and how often it was yielded.
+    /// What was observed of another program that sets the limit, and how often the limit was
+    /// yielded.
     #[must_use]
     pub fn contest_told(&self) -> (&str, u64) {
         (&self.contested.told, self.contested.yields)
     }
 
-    /// It was yielded by an agent before this one.
+    /// Marks the limit as yielded by an earlier agent.
     pub fn was_yielded(&mut self) {
         self.wish = None;
         self.contested.by = Contest::Yielded;
@@ -69,7 +72,8 @@ impl Limit {
         self.remark.clone_from(&self.contested.told);
     }
 
-    /// It is not what it was set to: that write failed late, or someone else set it.
+    /// Handles a limit that differs from what was written: either that write failed late, or
+    /// another program changed the limit.
     pub(super) fn differs(
         &mut self,
         with: &mut Steering<'_>,
@@ -109,13 +113,14 @@ impl Limit {
         self.remark.clone_from(&self.contested.told);
     }
 
-    /// Sets what was wished for once more: at once where that takes nothing away, else in steps.
+    /// Sets the requested limit once more: at once if that takes no memory from the tenant,
+    /// otherwise in steps.
     fn assert(&mut self, with: &mut Steering<'_>, wish: Option<u64>, usage: &Usage, told: &str) {
         let wish = wish.map(|bytes| bytes.max(usage.floor));
         (self.wish, self.contested.by) = (Some(wish), Contest::Asserted);
         let (outcome, reason) = self.go(with, wish, usage);
         if self.contested.by != Contest::Asserted {
-            // It was rewritten again meanwhile.
+            // Another program overwrote the limit again during that.
             return;
         }
         let wish = shown(wish);

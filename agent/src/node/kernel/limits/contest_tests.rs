@@ -8,7 +8,7 @@ use crate::node::kernel::limits::writer::Writer;
 use std::io;
 use std::time::Duration;
 
-/// Someone else sets the limit.
+/// Another program sets the limit.
 fn rewrite(bench: &Bench, bytes: u64) {
     bench.fake.write("/a", HIGH, &format!("{bytes}\n"));
 }
@@ -82,7 +82,7 @@ fn actions_do_not_keep_a_fight_going() {
     let mut bench = Bench::new();
     let mut writes = 0;
     for round in 0..20 {
-        // As a controller that moves limits does it, who leaves out what is yielded.
+        // Like a controller that moves limits, but not yielded ones.
         if bench.limit.contest() != Contest::Yielded {
             bench.set(Some((100 + round) * MIB));
         }
@@ -103,7 +103,7 @@ fn an_action_for_what_was_yielded_begins_anew() {
             bench.check(true);
         }
         assert_eq!(bench.limit.contest_told().1, yields);
-        // Also one for what it is now.
+        // An action for the present value ends the yield, too.
         assert_eq!(bench.set(Some(90 * MIB)).0, Outcome::Unchanged);
         assert_eq!((bench.limit.contest(), bench.limit.remark()), (Contest::None, ""));
         bench.set(Some(100 * MIB));
@@ -152,7 +152,7 @@ fn the_operators_own_limit_is_theirs_to_change() {
     bench.check(false);
     assert_eq!(bench.limit.contest(), Contest::Foreign);
     assert!(bench.limit.remark().contains("set to 94371840 by someone else (it was max)"));
-    // It differs from what was there at first, and is not this agent's for all that.
+    // The limit differs from the first one, but is still not this agent's.
     rewrite(&bench, 80 * MIB);
     bench.fake.write("/a", "memory.low", &format!("{}\n", 85 * MIB));
     bench.check(true);

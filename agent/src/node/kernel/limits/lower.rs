@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that come down in steps, each after the reclaim that makes room for it.
+//! Limits that are lowered in steps, each after the reclaim that makes room for it.
 
 use super::{HIGH, Limit, Steering, Written, whole_pages};
 use crate::node::kernel::limits::writer::{Purpose, WriteError};
 use crate::node::kernel::tenant::memory::Usage;
 
 pub(super) const RECLAIM: &str = "memory.reclaim";
-/// Steps in a row that got nothing out of reclaim, after which a limit is not lowered further.
+/// The number of consecutive steps in which reclaim freed nothing, after which the limit is not
+/// lowered further.
 const MAX_IDLE_STEPS: u32 = 40;
 
 impl Limit {
-    /// Lowers the limit by a step, when it is to be lowered; follows one that was to hold at once.
+    /// Lowers the limit by one step if it is being lowered, or checks a limit that was to hold at
+    /// once.
     pub fn step(&mut self, with: &mut Steering<'_>, usage: &Usage) {
         if let Some(raise) = self.raise {
             return self.follow_raise(with, raise, usage);
@@ -28,7 +30,7 @@ impl Limit {
         if self.known.is_some_and(|known| known <= target) {
             self.target = None;
             if self.known != Some(target) {
-                // What was under way went further than it is to go now.
+                // A write that was under way lowered the limit further than the new target.
                 self.raise(with, Some(target));
             }
             return;
@@ -56,8 +58,8 @@ impl Limit {
         }
     }
 
-    /// Reclaims down to `next`; returns what `memory.high` can be lowered to, none when that is not
-    /// known yet.
+    /// Reclaims until the cgroup uses `next` bytes. Returns the value to which `memory.high` can be
+    /// lowered, or `None` while that is unknown.
     fn reclaim(
         &mut self,
         with: &mut Steering<'_>,
@@ -65,7 +67,7 @@ impl Limit {
         next: u64,
     ) -> Result<Option<u64>, WriteError> {
         let file = with.fs.file(&self.cgroup, RECLAIM);
-        // Before 5.19 there is no such file: writing `memory.high` reclaims as well.
+        // Kernels before 5.19 have no such file. There, the write to `memory.high` reclaims.
         if current <= next || !file.exists() {
             return Ok(Some(next));
         }

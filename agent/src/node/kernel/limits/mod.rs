@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The limit of one tenant: `memory.high`, raised at once and lowered in steps.
+//! The limit of one tenant: `memory.high`, which is raised at once and lowered in steps.
 //!
-//! The newest wish wins: a raise is written though a lowering is still under way, and is seen to
-//! hold when that has ended.
+//! The newest request wins. A raise is written even while a lowering is still under way, and is
+//! confirmed when that has ended.
 //!
-//! A step reclaims first, by `memory.reclaim`, and lowers `memory.high` after that, so that the
-//! tenant is not throttled for what it uses already. It never goes below the floor, which is read
-//! again for each step. `memory.max` belongs to the operator: it is never written, and a limit above
-//! it is refused. What someone else sets is undone once, see [`contest`].
+//! Each step reclaims first, through `memory.reclaim`, and lowers `memory.high` after that, so that
+//! the tenant is not throttled for memory that it uses already. A step never goes below the floor,
+//! which is read again for each step. `memory.max` belongs to the operator: it is never written,
+//! and a limit above it is refused. A limit set by another program is overwritten once, see
+//! [`contest`].
 
 pub mod contest;
 mod lower;
@@ -28,17 +29,17 @@ const HIGH: &str = "memory.high";
 const RECLAIMING: &str = "the kernel is still reclaiming";
 const PAGE_BYTES: u64 = 4096;
 
-/// What steering a limit takes.
+/// What an operation on a limit needs.
 pub struct Steering<'a> {
-    /// The cgroups.
+    /// The cgroup hierarchy.
     pub fs: &'a CgroupFs,
-    /// Writes to them.
+    /// Writes to cgroup files.
     pub writer: &'a mut Writer,
-    /// Bytes of a step.
+    /// The size of a step, bytes.
     pub step_bytes: u64,
 }
 
-/// What became of an attempt, and why.
+/// The outcome of an attempt, and the reason for it.
 pub type Verdict = (Outcome, String);
 
 /// The limit of one tenant.
@@ -46,43 +47,44 @@ pub type Verdict = (Outcome, String);
 pub struct Limit {
     cgroup: String,
     cgroup_id: u64,
-    /// `memory.high` as it was last seen or set here; `None` is no limit.
+    /// `memory.high` as it was last read or written here; `None` means no limit.
     known: Option<u64>,
-    /// Where a limit that is being lowered goes.
+    /// The limit at which a lowering ends; `None` if the limit is not being lowered.
     target: Option<u64>,
-    /// Where it can be lowered to once a reclaim that is under way has ended.
+    /// The value to which the limit can be lowered once the reclaim under way has ended.
     reclaiming: Option<u64>,
-    /// A limit that was to hold at once, and is not known to.
+    /// A limit that was written to hold at once and has yet to be confirmed.
     raise: Option<Raise>,
     idle_steps: u32,
-    /// What is known may be overtaken by a write that was under way when it was learnt.
+    /// A write was under way when `known` was read, so that `known` may be out of date.
     is_settling: bool,
-    /// What was last asked for, while it is this agent's to keep: `Some(None)` is no limit.
+    /// The limit that was last requested, while this agent maintains it. `Some(None)` means no
+    /// limit.
     wish: Option<Option<u64>>,
     contested: Contested,
-    /// What someone else did, or what ended the lowering.
+    /// What another program did to the limit, or what ended the lowering.
     remark: String,
 }
 
-/// What became of a write of the limit.
+/// The result of a write of the limit.
 enum Written {
-    /// It reads so.
+    /// The file contains the written value.
     Holds,
-    /// It reads otherwise, in words.
+    /// The file contains another value; with a message.
     Differs(String),
-    /// The kernel is still at it; the limit holds since it began.
+    /// The kernel is still reclaiming. The limit holds since the reclaim began.
     UnderWay,
-    /// It was not begun: too many others are under way.
+    /// The write was not begun: too many others are under way.
     NotBegun,
-    /// The system said no.
+    /// The operating system refused the write.
     Refused(Verdict),
 }
 
 impl Limit {
-    /// The limit of a cgroup as it is.
+    /// Reads the limit of a cgroup.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(fs: &CgroupFs, cgroup: &str, cgroup_id: u64) -> io::Result<Self> {
         let known = fs.limit(cgroup, HIGH)?;
         Ok(Self {
@@ -100,33 +102,35 @@ impl Limit {
         })
     }
 
-    /// `memory.high` as last seen or set.
+    /// `memory.high` as last read or written; `None` means no limit.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         self.known
     }
 
-    /// Where it is going, when it is being lowered.
+    /// The limit at which a lowering under way ends; `None` if there is none.
     #[must_use]
     pub fn target(&self) -> Option<u64> {
         self.target
     }
 
-    /// Whether it is not yet where it is to be.
+    /// Whether the limit has yet to reach its target.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.target.is_some() || self.raise.is_some()
     }
 
-    /// What someone else did to it, or what ended the lowering; empty when there is nothing.
+    /// What another program did to the limit, or what ended the lowering; empty if neither
+    /// happened.
     #[must_use]
     pub fn remark(&self) -> &str {
         &self.remark
     }
 
-    /// Sets the limit; `None` takes it away. What is refused leaves what is under way as it is.
+    /// Sets the limit; `None` removes it. A refused request does not affect a change under way.
     pub fn set(&mut self, with: &mut Steering<'_>, wanted: Option<u64>, usage: &Usage) -> Verdict {
-        // Before the file is read: what is under way may change it after that.
+        // This is queried before the file is read, as a write under way may change the file after
+        // that.
         let is_settling = self.is_being_written(with);
         let (actual, max) = match self.read_both(with.fs) {
             Ok(both) => both,
@@ -136,7 +140,7 @@ impl Limit {
             return (Outcome::Refused, reason);
         }
         if wanted.is_some() && self.target == wanted {
-            // It goes on: what was reclaimed for it is not reclaimed anew.
+            // The lowering goes on, so that nothing is reclaimed twice for it.
             return (Outcome::Started, String::new());
         }
         self.forget();
@@ -149,7 +153,8 @@ impl Limit {
         self.go(with, wanted, usage)
     }
 
-    /// Sets what is known to differ: at once where that takes nothing away, else in steps.
+    /// Sets a limit that differs from the known one: at once if that takes no memory from the
+    /// tenant, otherwise in steps.
     fn go(&mut self, with: &mut Steering<'_>, wanted: Option<u64>, usage: &Usage) -> Verdict {
         let known = self.known;
         let is_below = |bytes: u64| known.is_none_or(|high| bytes <= high);
@@ -167,20 +172,21 @@ impl Limit {
         }
     }
 
-    /// A new wish: what became of the last one no longer matters.
+    /// Discards the state of the last request when a new one arrives.
     fn forget(&mut self) {
         self.remark.clear();
         (self.target, self.reclaiming, self.raise) = (None, None, None);
         self.idle_steps = 0;
     }
 
-    /// Whether a write of the limit itself is under way. Reclaim alone does not change it.
+    /// Whether a write of `memory.high` is under way. A reclaim alone does not change the limit.
     fn is_being_written(&self, with: &mut Steering<'_>) -> bool {
         with.writer.is_writing(self.cgroup_id, &with.fs.file(&self.cgroup, HIGH))
     }
 
-    /// Looks whether someone else changed it; and, when that is not so and the floor rose above a
-    /// limit that this agent set (`ours`), lifts it.
+    /// Checks whether another program changed the limit. If none did, and the floor rose above a
+    /// limit that this agent maintains, raises the limit to the floor. `ours` is true if this agent
+    /// or an earlier one set the limit.
     pub fn check(&mut self, with: &mut Steering<'_>, usage: &Usage, ours: bool) -> io::Result<()> {
         if self.raise.is_some() || self.is_being_written(with) {
             return Ok(());
@@ -203,8 +209,9 @@ impl Limit {
         Ok(())
     }
 
-    /// At rest: a limit that is not what the tenant had at first (`ours`) is this agent's to keep,
-    /// also one that an agent before it set; what it had at first is the operator's.
+    /// Decides, while the limit is not being lowered, whether this agent maintains it. It maintains
+    /// a limit other than the tenant's first one (`ours`), even if an earlier agent set it; the
+    /// first limit is the operator's.
     fn own(&mut self, ours: bool) {
         if self.target.is_none() && self.contested.may_be_ours() {
             self.wish = ours.then(|| self.wish.unwrap_or(self.known));
@@ -260,7 +267,7 @@ impl Limit {
     }
 }
 
-/// Why a limit cannot be, if so.
+/// The reason why a limit is impossible; `None` if it is possible.
 fn refusal(wanted: u64, usage: &Usage, max: Option<u64>) -> Option<String> {
     if !wanted.is_multiple_of(PAGE_BYTES) {
         return Some(format!("{wanted} is not whole pages of {PAGE_BYTES}"));
@@ -274,7 +281,7 @@ fn refusal(wanted: u64, usage: &Usage, max: Option<u64>) -> Option<String> {
 
 fn failed(file: &Path, error: &io::Error) -> Verdict {
     let gone = [Some(libc::ENOENT), Some(libc::ENODEV)].contains(&error.raw_os_error());
-    // A text that is no number is told with its file already.
+    // The error for a text that is not a number names its file already.
     let reason = match error.raw_os_error() {
         Some(_) => format!("{}: {error}", file.display()),
         None => error.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that are to hold at once, also while an earlier one is still being lowered.
+//! Limits that are to hold at once, even while an earlier limit is still being lowered.
 
 use super::contest::Contested;
 use super::{HIGH, Limit, RECLAIMING, Steering, Verdict, Written, failed};
@@ -7,18 +7,18 @@ use crate::node::kernel::limits::writer::Purpose;
 use crate::node::kernel::tenant::memory::Usage;
 use crate::wire::result::Outcome;
 
-/// A limit that was to hold at once.
+/// A limit that was written to hold at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Raise {
     to: Option<u64>,
-    /// It was written when no other write of the limit was under way: whoever changes it after that
-    /// is someone else.
+    /// No other write of the limit was under way when this one was made. A change after that is
+    /// therefore another program's.
     is_last: bool,
 }
 
 impl Limit {
-    /// Sets what the cgroup had at first, whatever it uses: it was the operator's. What has only
-    /// been started is to be asked for again.
+    /// Sets the first limit of the cgroup, whatever it uses, since that limit was the operator's.
+    /// If the outcome is `Started`, the caller has to request this again.
     pub fn give_back(&mut self, with: &mut Steering<'_>, initial: Option<u64>) -> Verdict {
         self.forget();
         (self.wish, self.contested) = (None, Contested::default());
@@ -36,7 +36,7 @@ impl Limit {
         }
     }
 
-    /// Sets a limit at once, whatever is under way; [`Limit::step`] sees to it that it stays.
+    /// Writes a limit at once, whatever is under way. [`Limit::step`] checks that it stays.
     pub(super) fn raise(&mut self, with: &mut Steering<'_>, to: Option<u64>) -> Verdict {
         let mut is_last = !self.is_being_written(with);
         let (is_left, verdict) = match self.write_high(with, Purpose::Raise, to) {
@@ -55,7 +55,8 @@ impl Limit {
         verdict
     }
 
-    /// Looks whether a limit that was to hold at once does; a write before it may have come later.
+    /// Checks whether a limit that was to hold at once does. An earlier write may have overwritten
+    /// it.
     pub(super) fn follow_raise(
         &mut self,
         with: &mut Steering<'_>,

@@ -34,7 +34,7 @@ impl Bench {
         self.limit.set(&mut Steering { fs, writer, step_bytes: STEP }, wanted, &usage)
     }
 
-    /// A step, after which the kernel has reclaimed what was asked.
+    /// Makes a step, after which the kernel has reclaimed the requested memory.
     pub(super) fn step(&mut self) {
         let usage = self.usage();
         let (fs, writer) = (&self.fs, &mut self.writer);
@@ -48,17 +48,17 @@ impl Bench {
         self.limit.check(&mut Steering { fs, writer, step_bytes: STEP }, &usage, ours).unwrap();
     }
 
-    /// From now on the system says no to every write.
+    /// Makes the operating system refuse every write from now on.
     pub(super) fn refuses(&mut self) {
         self.writer.write_by(Duration::from_secs(10), refuse::<{ libc::EPERM }>);
     }
 
-    /// From now on the kernel takes no time for a write.
+    /// Makes every write complete at once from now on.
     pub(super) fn is_quick(&mut self) {
         self.writer.write_by(Duration::from_secs(10), |_, path, text| replace(path, text));
     }
 
-    /// Looks and steps for longer than a slow write takes.
+    /// Checks and steps for longer than a slow write takes.
     fn follow(&mut self) {
         for _ in 0..100 {
             self.check(true);
@@ -160,7 +160,7 @@ fn a_limit_of_ours_below_a_risen_floor_is_lifted() {
     assert!(bench.limit.remark().contains("the limit went with it"));
 }
 
-/// A kernel that takes a fifth of a second for each write, and for lowering a limit before it too.
+/// A kernel that takes a fifth of a second for each write, also before it lowers a limit.
 fn slow(_: u64, path: &Path, text: &str) -> io::Result<()> {
     std::thread::sleep(Duration::from_millis(200));
     replace(path, text)
@@ -176,7 +176,7 @@ fn a_raise_while_the_kernel_reclaims_holds_at_once_and_at_the_end() {
     assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
     assert_eq!(bench.high(), (100 * MIB).to_string());
     bench.follow();
-    // The lowering was written last; nobody else did that.
+    // The lowering was written last, and no other program wrote the limit.
     assert_eq!(bench.high(), (100 * MIB).to_string());
     assert_eq!((bench.limit.remark(), bench.limit.is_moving()), ("", false));
 }
@@ -184,7 +184,7 @@ fn a_raise_while_the_kernel_reclaims_holds_at_once_and_at_the_end() {
 #[test]
 fn a_limit_between_what_is_set_and_what_is_used_is_raised() {
     let mut bench = Bench::new();
-    // Reclaim has not come down to the limit yet.
+    // Reclaim has not reached the limit yet.
     bench.fake.write("/a", HIGH, &format!("{}\n", 32 * MIB));
     assert_eq!(bench.set(Some(48 * MIB)).0, Outcome::Applied);
     assert_eq!(bench.high(), (48 * MIB).to_string());
@@ -199,7 +199,7 @@ fn a_limit_is_lowered_though_every_reclaim_takes_longer_than_is_waited_for() {
     });
     assert_eq!(bench.set(Some(32 * MIB)).0, Outcome::Started);
     for _ in 0..200 {
-        // What was asked for is reclaimed, and half of it read again before the next look.
+        // The requested memory is reclaimed, and half of it is read again before the next step.
         let current = bench.usage().current;
         bench.fake.uses("/a", current.saturating_sub(4 * MIB).max(30 * MIB));
         bench.writer.renew();
@@ -217,7 +217,7 @@ fn a_limit_is_lowered_though_every_reclaim_takes_longer_than_is_waited_for() {
 fn a_raise_does_not_wait_for_the_raise_before_it() {
     let mut bench = Bench::new();
     bench.fake.write("/a", HIGH, &format!("{}\n", 32 * MIB));
-    // The kernel reclaims for the first, as more than that is used.
+    // The kernel has to reclaim for the first limit, as the cgroup uses more.
     bench.writer = Writer::with(Duration::from_millis(1), slow);
     assert_eq!(bench.set(Some(48 * MIB)).0, Outcome::Started);
     bench.is_quick();
@@ -264,7 +264,7 @@ fn what_is_given_back_while_the_kernel_reclaims_is_to_be_asked_for_again() {
     bench.is_quick();
     let mut outcomes = Vec::new();
     while outcomes.last() != Some(&Outcome::Unchanged) {
-        // As a release does, which knows of the limit what is in the file.
+        // A release knows only the limit in the file.
         bench.limit = Limit::read(&bench.fs, "/a", bench.fs.id("/a").unwrap()).unwrap();
         let (fs, writer) = (&bench.fs, &mut bench.writer);
         let mut with = Steering { fs, writer, step_bytes: STEP };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits of systemd's units are written by systemd, all others to their files.
+//! Writes limits of systemd units through systemd, and all others to their files.
 
 use crate::cgroup;
 use crate::cgroup::fs::MAX;
@@ -16,12 +16,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const HIGH: &str = "memory.high";
-/// systemd writes the file after it has answered; on a busy host that takes a while.
+/// The longest wait until systemd writes the file. It does so after it has answered, which takes a
+/// while on a busy host.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(2);
 
-/// Writes to files of cgroups below `mount`, limits of units through systemd. Where that fails the
-/// file is written, as memory must be given back whatever became of systemd.
+/// Returns a function that writes to files of cgroups below `mount`, and limits of units through
+/// systemd. If systemd fails, it writes the file, because memory must be returned whatever happens
+/// to systemd.
 pub fn through(
     units: Units,
     mount: PathBuf,
@@ -39,8 +41,8 @@ struct Through {
 }
 
 /// The newest write of the limit of each cgroup, by the cgroup's id. systemd may write a file once
-/// for several limits that were set: one that was overtaken is never seen there, and must not be
-/// written to the file after the one that overtook it.
+/// for several limits that were set. A limit that a newer one replaced then never appears in the
+/// file, and must not be written to the file after the newer one.
 #[derive(Default)]
 struct Newest {
     of: Mutex<HashMap<u64, u64>>,
@@ -86,7 +88,8 @@ impl Through {
         done
     }
 
-    /// Whether systemd has written the limit, or a newer one came meanwhile.
+    /// Returns true if systemd has written the limit or a newer write replaced this one, and false
+    /// if the caller has to write the file.
     fn by_systemd(
         &self,
         cgroup: &str,
@@ -103,7 +106,8 @@ impl Through {
                 return Ok(false);
             }
         }
-        // Until the file says so nobody else has set it.
+        // While the file has another value, this must not return: the node would take the value for
+        // another program's.
         let began = Instant::now();
         while is_newest() && cgroup::fs::read(path)?.trim() != text {
             if began.elapsed() > self.written_within {
@@ -116,7 +120,8 @@ impl Through {
     }
 }
 
-/// The cgroup and the limit, when the file is that of a limit.
+/// The cgroup and the limit, if the file is a `memory.high` below `mount`; the limit is `None` for
+/// `max`.
 fn limit_of(mount: &Path, path: &Path, text: &str) -> Option<(String, Option<u64>)> {
     let dir = path.parent().filter(|_| path.file_name().is_some_and(|name| name == HIGH))?;
     let cgroup = format!("/{}", dir.strip_prefix(mount).ok()?.to_str()?);
@@ -124,7 +129,8 @@ fn limit_of(mount: &Path, path: &Path, text: &str) -> Option<(String, Option<u64
     Some((cgroup, bytes))
 }
 
-/// As if the directory had been opened by its id.
+/// Checks that the directory has this id. The error is the one that opening it by its id would
+/// give.
 fn check_id(path: &Path, cgroup_id: u64) -> io::Result<()> {
     let dir = path.parent().unwrap_or(path);
     match fs::metadata(dir)?.ino() == cgroup_id {
@@ -171,13 +177,13 @@ mod tests {
             until(|| has_set(&played.set, 4096));
             let raise = scope.spawn(|| through.write(id, &path, "8192"));
             until(|| has_set(&played.set, 8192));
-            // systemd writes once for both.
+            // systemd writes the file once for both limits.
             fs::write(&path, "8192\n").unwrap();
             lower.join().unwrap().unwrap();
             raise.join().unwrap().unwrap();
         });
         assert_eq!(fs::read_to_string(&path).unwrap(), "8192\n");
-        // One that nothing overtakes is written to the file in the end.
+        // A limit that nothing replaces is written to the file in the end.
         through.write(id, &path, "4096").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "4096");
         assert!(through.newest.of().is_empty());

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes to cgroup files that may not come back soon.
+//! Writes to cgroup files that may take long.
 //!
 //! A write to `memory.high` or `memory.reclaim` reclaims in the context of the writer, for as long
-//! as that takes. So each is made by a thread of its own. The node waits for all writes between two
-//! ticks no longer than one time-out in all: however many of them are slow, it goes on reading the
-//! accesses that it samples. Of a cgroup at most one write that lowers is under way and
-//! [`MOST_RAISES`] that raise, of all of them [`MOST_PENDING`] of each kind; a raise does not wait for the lowering
-//! before it, whose reclaim may take long. A write is for the cgroup with the id that was meant: its
-//! directory is opened, its id compared, and its file opened from there, so that another cgroup that
-//! has got its name meanwhile is left alone. Files are opened with `O_NONBLOCK` as well: kernels from
-//! 6.16 on then set a limit without reclaiming, others do not look at it.
+//! as that takes. Each write is therefore made by a thread of its own. Between two ticks, the node
+//! waits for all writes together for at most one time-out: however many of them are slow, it goes
+//! on reading the accesses that it samples. Per cgroup, at most one write that lowers and
+//! [`MOST_RAISES`] that raise are under way; in all, [`MOST_PENDING`] of each kind. A raise does
+//! not wait for the lowering before it, whose reclaim may take long.
+//!
+//! A write names its cgroup by id. The directory is opened, its id is compared, and the file is
+//! opened relative to it, so that another cgroup that has the same name by now is left alone. Files
+//! are opened with `O_NONBLOCK` as well: kernels from 6.16 on then set a limit without reclaiming,
+//! and older ones ignore it.
 
 use rustix::fs::{Mode, OFlags, fstat, open, openat};
 use std::collections::HashMap;
@@ -21,23 +23,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Why a write did not take place, or is not known to have.
+/// Why a write did not take place, or is not known to have taken place.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The system said no.
+    /// The operating system refused it.
     Refused(PathBuf, io::Error),
     /// It was begun and is still under way.
     Pending(PathBuf),
-    /// It was not begun: one before it is still under way.
+    /// It was not begun: an earlier write is still under way.
     Busy(PathBuf),
 }
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// To take memory.
+    /// To take memory from the cgroup.
     Lower,
-    /// To give memory, or to set what takes none.
+    /// To give memory to the cgroup, or to set a limit that takes none.
     Raise,
 }
 
@@ -49,7 +51,7 @@ impl WriteError {
         matches!(self, Self::Refused(_, error) if gone.contains(&error.raw_os_error()))
     }
 
-    /// Whether reclaim came to its end without reaching what was asked.
+    /// Whether reclaim ended without freeing all the requested bytes.
     #[must_use]
     pub fn is_short(&self) -> bool {
         matches!(self, Self::Refused(_, error) if error.raw_os_error() == Some(libc::EAGAIN))
@@ -67,12 +69,12 @@ impl std::fmt::Display for WriteError {
     }
 }
 
-/// How a text gets into a file of the cgroup with this id.
+/// Writes a text to a file of the cgroup with this id.
 type Write = dyn Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync;
 
-/// Writes of one purpose that are under way at most, all cgroups together: each has a thread.
+/// The most writes of one purpose under way, over all cgroups: each takes a thread.
 const MOST_PENDING: usize = 16;
-/// Raises of one cgroup that are under way at most: the newest must not wait for the one before it.
+/// The most raises of one cgroup under way: the newest must not wait for the one before it.
 const MOST_RAISES: usize = 2;
 
 #[derive(Debug)]
@@ -86,22 +88,22 @@ struct Pending {
 /// All writes of a node.
 pub struct Writer {
     timeout: Duration,
-    /// What is left of the time-out until the next tick.
+    /// The rest of the time-out until the next tick.
     patience: Duration,
     write: Arc<Write>,
     pending: Vec<Pending>,
-    /// What became of writes that were waited for no longer, until somebody asks.
+    /// Results of writes that outlasted the time-out, until they are taken.
     results: HashMap<(u64, Purpose, PathBuf), io::Result<()>>,
 }
 
 impl Writer {
-    /// Waits for at most `timeout` for all writes between two ticks.
+    /// A writer that waits at most `timeout` for all writes between two ticks.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::with(timeout, write_now)
     }
 
-    /// Writes by `write` instead of to the file.
+    /// A writer that calls `write` instead of writing to the file.
     pub(in crate::node::kernel) fn with(
         timeout: Duration,
         write: impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static,
@@ -110,7 +112,7 @@ impl Writer {
         Self { timeout, patience: timeout, write: Arc::new(write), pending, results }
     }
 
-    /// From now on writes by `write`, and waits for `timeout`.
+    /// Replaces the function that writes, and the time-out.
     #[cfg(test)]
     pub(in crate::node::kernel) fn write_by(
         &mut self,
@@ -120,12 +122,12 @@ impl Writer {
         (self.timeout, self.patience, self.write) = (timeout, timeout, Arc::new(write));
     }
 
-    /// A tick is over: there is time again.
+    /// Begins a new tick: the whole time-out is available again.
     pub fn renew(&mut self) {
         self.patience = self.timeout;
     }
 
-    /// Forgets what became of writes for cgroups that are gone.
+    /// Forgets results of writes for cgroups that are gone.
     pub fn forget(&mut self, is_there: impl Fn(u64) -> bool) {
         self.results.retain(|&(id, ..), _| is_there(id));
     }
@@ -142,8 +144,8 @@ impl Writer {
         self.count(|one| one.cgroup_id == cgroup_id && one.file == file) > 0
     }
 
-    /// What became of the last write to this file for this cgroup and purpose, when it was waited
-    /// for no longer and has ended.
+    /// Takes the result of the last write to this file for this cgroup and purpose, if that write
+    /// outlasted the time-out and has ended.
     pub fn take_result(
         &mut self,
         cgroup_id: u64,
@@ -158,7 +160,7 @@ impl Writer {
         self.pending.iter().filter(|one| is_meant(one)).count()
     }
 
-    /// Takes what has ended.
+    /// Stores the results of writes that have ended.
     fn collect(&mut self) {
         let results = &mut self.results;
         self.pending.retain(|one| match one.answer.try_recv() {
@@ -180,7 +182,8 @@ impl Writer {
     /// Writes `text` to `file` of a cgroup.
     ///
     /// # Errors
-    /// [`WriteError`]. What a write brought that is under way is told by [`Writer::take_result`].
+    /// Returns [`WriteError`]. The result of a write that is still under way is available from
+    /// [`Writer::take_result`] later.
     pub fn write(
         &mut self,
         cgroup_id: u64,
@@ -197,7 +200,7 @@ impl Writer {
         let (path, text, write) = (file.to_path_buf(), text.to_owned(), Arc::clone(&self.write));
         let spawned = thread::Builder::new()
             .name("cgroup write".into())
-            // Nobody may be waiting any more.
+            // Sending fails if nobody waits for the result any more.
             .spawn(move || drop(sender.send(write(cgroup_id, &path, &text))));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a write; once more later");
@@ -219,7 +222,7 @@ impl Writer {
     }
 }
 
-/// Writes to the file, when its directory is that of the cgroup with this id.
+/// Writes to the file if its directory belongs to the cgroup with this id.
 pub(in crate::node::kernel) fn write_now(
     cgroup_id: u64,
     path: &Path,
@@ -230,10 +233,10 @@ pub(in crate::node::kernel) fn write_now(
     let name = path.file_name().ok_or_else(no_file)?;
     let dir = open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&dir)?.st_ino != cgroup_id {
-        // As if it had been opened by its id.
+        // The error that opening the directory by its id would give.
         return Err(io::Error::from_raw_os_error(libc::ENOENT));
     }
-    // Only the files of a test have a length.
+    // `TRUNC` matters only for the files of tests: a cgroup file has no length.
     let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&dir, name, flags, Mode::empty())?;
     File::from(file).write_all(text.as_bytes())

@@ -49,7 +49,7 @@ fn another_cgroup_that_has_its_name_is_left_alone() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "max");
 }
 
-/// A kernel that does not end the write of `held` before there is a file `go` beside its own.
+/// A kernel that does not finish the write of `held` before a file `go` exists beside its own.
 fn held(_: u64, path: &Path, text: &str) -> io::Result<()> {
     while text == "held" && !path.with_file_name("go").exists() {
         thread::sleep(Duration::from_millis(1));

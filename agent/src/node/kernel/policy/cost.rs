@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the policy of each tenant costs: CPU time of its programs per access of the tenant.
+//! The cost of each tenant's policy: CPU time of the policy's programs per access of the tenant.
 //!
-//! The kernel counts how long programs run only while it is asked to, as that costs each run two
-//! looks at the clock. So it is asked to for a second in thirty, and for ten seconds on end when a
-//! tenant has another policy.
+//! The kernel counts the run time of programs only on request, since that costs two reads of the
+//! clock per run. It is therefore requested for one second in thirty, and for ten consecutive
+//! seconds when a tenant gets another policy.
 
 use crate::error::Result;
 use crate::node::kernel::KernelNode;
@@ -13,54 +13,55 @@ use crate::wire::DEFAULT_POLICY;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Run times are counted for so long at a time.
+/// Length of a window in which run times are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// And then not for so long.
+/// Time between two windows.
 const PAUSE: Duration = Duration::from_secs(29);
-/// So many windows follow one another when a tenant has another policy.
+/// Number of consecutive windows after a tenant got another policy.
 const WINDOWS_OF_A_NEW_ONE: u32 = 10;
-/// Fewer accesses say little of what one costs.
+/// The least number of accesses from which a cost is computed.
 const LEAST_ACCESSES: u64 = 1000;
-/// The greatest cost that is told, a second: more is none of an access.
+/// The greatest cost that is reported, microseconds (one second). A greater value is not the cost
+/// of an access.
 const MOST_US: f64 = 1e6;
 
 /// Totals of the policy of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Totals {
-    /// Names what was attached: another one has another.
+    /// Identifies the attachment: each one has its own table of hooks.
     table_id: u32,
-    /// Of its programs, while run times were counted.
+    /// Run time of the policy's programs while run times were counted.
     run_ns: u64,
-    /// Of all tenants that it decides for.
+    /// Accesses of all tenants for which the policy decides.
     accesses: u64,
 }
 
-/// What one policy cost one tenant.
+/// The cost of one policy for one tenant.
 #[derive(Debug, Default)]
 struct Tally {
     policy: String,
-    /// At the beginning of the window.
+    /// Totals at the beginning of the window.
     began: Option<Totals>,
-    /// Of the windows that are not yet in the cost.
+    /// Run time in the windows that are not yet part of `us_per_access`.
     run_ns: u64,
     accesses: u64,
     us_per_access: Option<f64>,
 }
 
-/// What the policies of all tenants cost.
+/// The costs of the policies of all tenants.
 #[derive(Default)]
 pub(in crate::node::kernel) struct PolicyCosts {
     tallies: BTreeMap<u64, Tally>,
     counting: Option<Counting>,
-    /// Since the window, or the pause, began.
+    /// Time since the window, or the pause, began.
     since: Duration,
-    /// Windows yet that follow one another.
+    /// Number of consecutive windows that remain.
     windows: u32,
     is_refused: bool,
 }
 
 impl PolicyCosts {
-    /// Takes policies as they are now; what is known of others is forgotten.
+    /// Sets the policies in force, and forgets the costs of others.
     fn follow<'a>(&mut self, deciding: impl Iterator<Item = (u64, &'a str)>) {
         let mut known = std::mem::take(&mut self.tallies);
         for (id, policy) in deciding.filter(|&(_, policy)| policy != DEFAULT_POLICY) {
@@ -73,8 +74,8 @@ impl PolicyCosts {
         }
     }
 
-    /// Lets time pass: begins and ends windows, for which `count` makes the kernel count and `look`
-    /// tells totals by tenant.
+    /// Advances time, and begins and ends windows. `count` makes the kernel count run times, and
+    /// `look` returns the totals by tenant.
     fn advance(
         &mut self,
         elapsed: Duration,
@@ -107,7 +108,8 @@ impl PolicyCosts {
         }
     }
 
-    /// Whether the kernel counts. A refusal is told once and holds as long as the agent runs.
+    /// Makes the kernel count run times, and returns whether it does. A refusal is logged once and
+    /// is final for this agent.
     fn begin(&mut self, count: impl FnOnce() -> Result<Counting>) -> bool {
         match count() {
             Ok(counting) => self.counting = Some(counting),
@@ -119,19 +121,19 @@ impl PolicyCosts {
         !self.is_refused
     }
 
-    /// Microseconds per access that `policy` costs a tenant, once they are known.
+    /// Microseconds of CPU time per access that `policy` costs a tenant; `None` until measured.
     fn us_per_access(&self, id: u64, policy: &str) -> Option<f64> {
         self.tallies.get(&id).filter(|tally| tally.policy == policy)?.us_per_access
     }
 }
 
 impl Tally {
-    /// Takes totals at the end of a window, which may be the beginning of the next.
+    /// Takes the totals at the end of a window, which may be the beginning of the next one.
     fn take(&mut self, now: Option<Totals>) {
         let before = std::mem::replace(&mut self.began, now);
         let (Some(now), Some(before)) = (now, before) else { return };
         if now.table_id != before.table_id {
-            // The same policy, attached anew.
+            // The policy was detached and attached again in between.
             (self.run_ns, self.accesses) = (0, 0);
             return;
         }
@@ -146,7 +148,7 @@ impl Tally {
 }
 
 impl KernelNode {
-    /// Measures what policies cost, where there are any and accesses are counted.
+    /// Measures the cost of policies, if there are any and accesses are counted.
     pub(in crate::node::kernel) fn measure_policies(&mut self, elapsed: Duration) {
         let Some(policies) = self.policies.as_deref() else { return };
         let mut costs = std::mem::take(&mut self.costs);
@@ -154,7 +156,7 @@ impl KernelNode {
         self.costs = costs;
     }
 
-    /// Takes the policies in that were seen, and tells what is known of them.
+    /// Sets the policies that were observed, and adds their costs to the tenants' states.
     pub(in crate::node::kernel) fn tell_policy_costs(&mut self, shown: &mut [wire::Tenant]) {
         self.costs.follow(shown.iter().map(|one| (one.cgroup_id, one.policy.as_str())));
         for one in shown {
@@ -162,7 +164,8 @@ impl KernelNode {
         }
     }
 
-    /// Totals of each tenant that has a policy of its own; what cannot be read is left out.
+    /// Totals of each tenant that has a policy of its own. A tenant whose totals cannot be read is
+    /// left out.
     fn policy_totals(&self) -> BTreeMap<u64, Totals> {
         let (Some(policies), Some(sampling)) = (self.policies.as_deref(), &self.sampling) else {
             return BTreeMap::new();
@@ -180,7 +183,7 @@ impl KernelNode {
         }
         let accesses = sampling.accesses();
         for tenant in self.tenants.values() {
-            // A tenant inside another one has its policy, unless it has its own.
+            // A tenant inside another one has the outer tenant's policy, unless it has its own.
             let above = ancestors(&tenant.cgroup).find(|path| found.contains_key(path));
             let Some((_, totals)) = above.and_then(|path| found.get_mut(path)) else { continue };
             match (accesses.get(&tenant.id), totals.as_mut()) {
@@ -192,7 +195,7 @@ impl KernelNode {
     }
 }
 
-/// A path and those above it, the nearest first.
+/// A path and the paths above it, the nearest first.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(above, _)| above))
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// Held while the kernel counts.
+/// Exists while the kernel counts.
 struct Held(Arc<AtomicU64>);
 
 impl Drop for Held {
@@ -103,7 +103,7 @@ fn nothing_is_counted_and_nothing_read_where_no_policy_is() {
     let (kernel, mut costs) = (Kernel::with(7), following(DEFAULT_POLICY));
     kernel.pass(&mut costs, 100 * 20, 100);
     assert_eq!((kernel.begun.get(), kernel.looks.get()), (0, 0));
-    // Also when the last one is detached within a window.
+    // Counting also ends if the last policy is detached within a window.
     let mut costs = following("lfu");
     kernel.pass(&mut costs, 30, 100);
     assert!(kernel.is_counting());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies of tenants: what decides now, and another in its place.
+//! Policies of tenants: reads which one decides, and replaces it.
 
 pub(super) mod cost;
 pub(super) mod readahead;
@@ -16,70 +16,71 @@ use cachepilot_models::policy::Manifest;
 use std::time::Duration;
 
 const EJECTED: &str = "ejected";
-/// The node's thread takes accesses from the ring: while it waits for who else changes policies, that
-/// may overflow.
+/// The longest wait for another process that changes policies. The node's thread also drains the
+/// ring buffer of accesses, which may overflow during the wait.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What decides for a cgroup.
+/// The policies that decide for a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deciding {
-    /// Name of the policy or variant, `default` for the kernel's own.
+    /// Name of the eviction policy or variant, `default` for the kernel's own.
     pub name: String,
-    /// What the cgroup has of its own, `default` for none: then the nearest above it decides.
+    /// The cgroup's own policy, `default` if it has none. Then the policy of the nearest cgroup
+    /// above decides.
     pub own: String,
-    /// Why the kernel threw out the policy that was attached; `default` decides since.
+    /// Why the kernel ejected the policy that was attached. `default` has decided since.
     pub ejected: Option<String>,
     /// The readahead policy, if there is one.
     pub readahead: Option<Readahead>,
 }
 
-/// The kernel counts until it is dropped.
+/// The kernel counts run times until this is dropped.
 pub type Counting = Box<dyn Send>;
 
-/// Policies of cgroups. The real one is [`CacheExt`].
+/// Policies of cgroups. The real implementation is [`CacheExt`].
 pub trait PolicyControl: Send {
-    /// Names of policies and variants that can be attached, sorted.
+    /// Names of the policies and variants that can be attached, sorted.
     fn names(&self) -> Vec<String>;
 
-    /// What decides for a cgroup.
+    /// The policies that decide for a cgroup.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding>;
 
-    /// Makes `policy` decide for a cgroup, `default` among them. One that treats tasks apart knows
-    /// these.
+    /// Makes `policy`, which may be `default`, decide for a cgroup. A policy that treats tasks
+    /// apart gets `tasks`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()>;
 
-    /// Replaces the tasks that the policy of a cgroup treats apart, if it is one that does.
+    /// Replaces the tasks that the policy of a cgroup treats apart, if it is a policy that does so.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()>;
 
-    /// From now on other processes that change policies are waited for again, once.
+    /// Allows one more wait for another process that changes policies.
     fn renew(&self);
 
     /// Removes what is left of policies of cgroups that are gone.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn sweep(&self) -> Result<()>;
 
-    /// Makes the kernel count how long programs run, as long as the result is held.
+    /// Makes the kernel count the run time of programs until the result is dropped.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn count_run_time(&self) -> Result<Counting>;
 
-    /// Which table of hooks a cgroup has of its own, and the nanoseconds that its programs ran while
-    /// that was counted; `None` without a policy of its own.
+    /// The id of the cgroup's own table of hooks, and the nanoseconds that the table's programs ran
+    /// while run times were counted; `None` without a policy of its own.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>>;
 }
 
@@ -89,15 +90,15 @@ pub struct CacheExt {
     policies: Policies,
     dir: PolicyDir,
     names: Vec<String>,
-    /// Of the policies with variants.
+    /// Manifests of the policies that have variants.
     varied: Vec<Manifest>,
 }
 
 impl CacheExt {
-    /// Access to the policies of this machine, compiled ones in `dir`.
+    /// Gives access to the policies of this machine; compiled ones are in `dir`.
     ///
     /// # Errors
-    /// When this kernel or this process cannot load policies, or there are none.
+    /// Returns an error if this kernel or this process cannot load policies, or if there are none.
     pub fn open(dir: PolicyDir) -> Result<Self> {
         let (policies, names) = (Policies::open()?.hurried(LOCK_PATIENCE), dir.candidates()?);
         let manifests = names.iter().filter_map(|name| Some(dir.policy(name).ok()?.manifest));
@@ -105,7 +106,7 @@ impl CacheExt {
         Ok(Self { policies, dir, names, varied })
     }
 
-    /// Access without the compiled policies: they can be detached, not attached.
+    /// Gives access without the compiled policies: policies can be detached, but not attached.
     ///
     /// # Errors
     /// As [`CacheExt::open`].
@@ -115,11 +116,12 @@ impl CacheExt {
         Ok(Self { policies, dir: PolicyDir::find(None), names, varied })
     }
 
-    /// The variant of `policy` that a cgroup has, by the values of its tunables; the policy itself
-    /// where no variant has these.
+    /// The variant of `policy` that a cgroup has, by the values of its tunables, or `policy` itself
+    /// if no variant has these values.
     fn variant(&self, cgroup: &Cgroup, policy: &str) -> String {
         let manifest = self.varied.iter().find(|manifest| manifest.name == policy);
-        // Of an object that this agent does not know, or of a cgroup above, only the name is told.
+        // For an object that this agent does not know, or the policy of a cgroup above, only the
+        // name is known.
         let words = manifest.and_then(|m| self.policies.words(cgroup.id, m).ok().flatten());
         match (manifest, words) {
             (Some(manifest), Some(words)) => manifest.name_of(&words),
@@ -170,7 +172,7 @@ impl PolicyControl for CacheExt {
             Ok(manifest) if manifest.needs_tasks() => {
                 self.policies.set_tasks(cgroup.id, &manifest, tasks)
             }
-            // Of one that is not known here nothing can be set.
+            // The tasks of a policy that is not known here cannot be set.
             _ => Ok(()),
         }
     }

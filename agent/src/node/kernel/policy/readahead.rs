@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What readahead policies of a tenant did, one after the other.
+//! Totals of the readahead policies of a tenant, over all that were attached one after the other.
 
 use crate::wire::Readahead;
 use crate::wire::readahead::Pages;
 
 /// The readahead policy of a tenant. The kernel's counts begin at 0 with every policy that is
-/// attached; those shown here go on.
+/// attached; the totals here continue.
 #[derive(Debug, Clone, Default)]
 pub struct ReadaheadTotals {
     earlier: Pages,
@@ -14,7 +14,7 @@ pub struct ReadaheadTotals {
 }
 
 impl ReadaheadTotals {
-    /// Takes what the kernel says now; `None` when there is no policy.
+    /// Takes the kernel's present counts; `None` if there is no policy.
     pub fn take(&mut self, now: Option<Readahead>) {
         let pages = now.as_ref().and_then(|policy| policy.pages).unwrap_or_default();
         if is_below(&pages, &self.last) {
@@ -24,7 +24,7 @@ impl ReadaheadTotals {
         self.policy = now;
     }
 
-    /// The policy with the totals of all that were attached to the tenant so far.
+    /// The policy, with the totals of all policies that were attached to the tenant so far.
     #[must_use]
     pub fn shown(&self) -> Option<Readahead> {
         let mut shown = self.policy.clone()?;
@@ -66,11 +66,12 @@ mod tests {
         for (now, shown) in [
             (None, None),
             (policy("leap", Some([8, 4, 0])), policy("leap", Some([8, 4, 0]))),
-            // Swapped: the kernel's counts go on.
+            // The policy was swapped: the kernel's counts continue.
             (policy("stride", Some([10, 4, 1])), policy("stride", Some([10, 4, 1]))),
             (None, None),
             (policy("leap", Some([12, 0, 0])), policy("leap", Some([22, 4, 1]))),
-            // Detached and attached between two looks: fewer were used.
+            // The policy was detached and attached again between two observations: its count of
+            // used pages is lower.
             (policy("linux", Some([13, 0, 0])), policy("linux", Some([23, 4, 1]))),
             (policy("linux", Some([5, 1, 0])), policy("linux", Some([28, 5, 1]))),
         ] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The curves of one tenant: the only place of the real nodes that knows how they are learnt.
+//! The curves of one tenant. This is the only module of the real nodes that knows how curves are
+//! learnt.
 
 use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler_layout::{Counts, Losses};
@@ -8,27 +9,27 @@ use crate::node::kernel::sampling::waiting::Waiting;
 use crate::wire;
 use std::time::Duration;
 
-/// What a tenant has while it is measured.
+/// The tenant's setting during the measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Having<'a> {
-    /// The policy that decides, as on the wire.
+    /// The policy that decides, by its name on the wire.
     pub policy: &'a str,
-    /// What its limit leaves to its page cache.
+    /// Bytes of its limit that are available to its page cache.
     pub cache_bytes: u64,
 }
 
-/// What is known of a tenant.
+/// What is known about a tenant.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
-    /// Its curves, when there are any.
+    /// Its curves, if there are any.
     pub curves: Option<wire::Curves>,
-    /// What every candidate would have missed so far.
+    /// The counterfactuals: what every candidate policy would have missed so far.
     pub counterfactuals: Option<wire::Counterfactuals>,
     /// Whether they may be acted on.
     pub trusted: bool,
-    /// Why not, one line.
+    /// The reason why not, one line.
     pub distrust: String,
-    /// Rises when a new phase begins.
+    /// Number of the present regime; rises when a new regime begins.
     pub phase: u64,
 }
 
@@ -36,23 +37,23 @@ pub(super) struct Learnt {
 #[derive(Default)]
 pub(super) struct Learning {
     waiting: Waiting,
-    /// Its named tasks, if any are named.
+    /// Ids of its named tasks, if any are named.
     named: Option<Vec<u32>>,
-    /// None before the first access: an idle tenant costs no memory.
+    /// `None` before the first access: an idle tenant costs no memory.
     curves: Option<TenantCurves>,
-    /// That of events while there are no curves, when there were too many.
+    /// The budget of events while there are no curves; set once there were too many events.
     budget: Option<Budget>,
-    /// All accesses that were counted when the curves were last fed.
+    /// The number of all accesses when the curves were last fed.
     fed_accesses: u64,
-    /// What was counted, and how many events had come, when the curves were last judged.
+    /// The counts, and the number of events, when the curves were last judged.
     judged: Counts,
     judged_events: u64,
     events: u64,
-    /// Those of the last round.
+    /// Events of the last round.
     lately: u64,
     /// There is no memory for curves of this tenant.
     refused: bool,
-    /// Of the curves that it had before.
+    /// The generations of the curves that it had before.
     before: Generations,
     broken: String,
 }
@@ -63,7 +64,7 @@ impl Learning {
         self.events += u64::from(event.kind != EventKind::Removal);
     }
 
-    /// The tenant has these named tasks now; `None` when none are named.
+    /// Sets the tenant's named tasks; `None` if no tasks are named.
     pub(super) fn set_tasks(&mut self, named: Option<Vec<u32>>) {
         let set = self.curves.as_mut().map(|curves| curves.set_tasks(named.as_deref()));
         if let Some(Err(error)) = set {
@@ -72,7 +73,7 @@ impl Learning {
         self.named = named;
     }
 
-    /// Memory of its curves, bytes; 0 when it has none.
+    /// Memory of its curves, bytes; 0 if it has none.
     pub(super) fn bytes(&self) -> u64 {
         self.curves.as_ref().map_or(0, TenantCurves::bytes)
     }
@@ -88,30 +89,33 @@ impl Learning {
         self.lately
     }
 
-    /// Whether it has no curves, and accesses to learn them from, of which so many were counted.
+    /// Whether it has no curves, and accesses to learn them from. `accesses_total` is the number
+    /// counted so far.
     pub(super) fn wants_to_begin(&self, accesses_total: u64) -> bool {
         self.curves.is_none() && (self.refused || accesses_total > 0)
     }
 
-    /// Whether there is memory for it to begin; whether that is news, and no good ones.
+    /// Sets whether there is memory for its curves to begin. Returns true if it is refused now and
+    /// was not before.
     pub(super) fn may_begin(&mut self, may: bool) -> bool {
         let was_refused = std::mem::replace(&mut self.refused, !may);
         !may && !was_refused
     }
 
-    /// It has no curves from now on: the memory is needed for others.
+    /// Drops its curves, as the memory is needed for other tenants.
     pub(super) fn give_up(&mut self) {
         self.before = self.curves.take().map(|curves| curves.generations()).unwrap_or_default();
         self.refused = true;
         self.waiting.clear();
     }
 
-    /// What it may have, see [`TenantCurves::set_memory`].
+    /// Sets the memory that its curves may have, see [`TenantCurves::set_memory`].
     pub(super) fn set_memory(&mut self, config: &CurvesConfig) {
         self.curves.iter_mut().for_each(|curves| curves.set_memory(config));
     }
 
-    /// Another threshold than `now`, for a tenant that may not learn, or may again: `first` then.
+    /// A threshold to replace `now`: `NO_PAGES` for a tenant that may not learn, and another one
+    /// for a tenant that may again, `first` if it has no wish of its own; `None` to keep `now`.
     pub(super) fn other_threshold(&self, now: u64, first: u64) -> Option<u64> {
         match self.refused {
             true => Some(super::NO_PAGES),
@@ -125,7 +129,7 @@ impl Learning {
         of_curves.or_else(|| self.budget.as_ref().map(Budget::threshold))
     }
 
-    /// Whether more events wait than may come in a second.
+    /// Whether more events wait than are allowed per second.
     pub(super) fn is_flooded(&self, config: &CurvesConfig) -> bool {
         let allowed = match &self.curves {
             Some(curves) => curves.events_allowed_per_s(),
@@ -134,9 +138,9 @@ impl Learning {
         self.waiting.accesses() as f64 > allowed && self.broken.is_empty() && !self.refused
     }
 
-    /// Lowers the threshold for the events that came within `elapsed`, and leaves out those above it.
-    /// Returns what the kernel should use from now on. It takes no memory: curves begin in a round,
-    /// when it is known whether there is any.
+    /// Lowers the threshold for the events that arrived within `elapsed`, and drops those above it.
+    /// Returns the threshold that the kernel should use from now on. It takes no memory: curves
+    /// begin in a round, when it is known whether there is any.
     pub(super) fn thin(&mut self, config: &CurvesConfig, elapsed: Duration) -> u64 {
         let events = self.waiting.accesses() as u64;
         let threshold = match &mut self.curves {
@@ -164,8 +168,9 @@ impl Learning {
         }
     }
 
-    /// Feeds what has come. The curves are corrected by the number of all accesses since the last
-    /// time, sampled or not, of which `accesses_total` were counted so far.
+    /// Feeds the waiting accesses to the curves. The curves are corrected by the number of all
+    /// accesses since the last call, sampled or not; `accesses_total` is their number since the
+    /// beginning.
     pub(super) fn feed(&mut self, config: &CurvesConfig, accesses_total: u64) {
         self.lately = self.waiting.accesses() as u64;
         if self.refused {
@@ -187,8 +192,8 @@ impl Learning {
         curves.as_mut().map_or(Ok(()), |curves| waiting.feed(curves, seen))
     }
 
-    /// Lets `elapsed` pass. Returns the threshold that the kernel should use from now on; `None`
-    /// when nothing is learnt.
+    /// Advances the curves by `elapsed`. Returns the threshold that the kernel should use from now
+    /// on, or `None` if nothing is learnt.
     pub(super) fn advance(&mut self, elapsed: Duration) -> Option<u64> {
         let curves = self.curves.as_mut().filter(|_| self.broken.is_empty())?;
         if let Err(error) = curves.advance(elapsed) {
@@ -197,7 +202,7 @@ impl Learning {
         Some(curves.threshold())
     }
 
-    /// What the kernel uses from now on.
+    /// Sets the threshold that the kernel uses from now on.
     pub(super) fn set_kernel_threshold(&mut self, threshold: u64) {
         let told = self.curves.as_mut().map(|curves| curves.set_kernel_threshold(threshold));
         if let Some(Err(error)) = told {
@@ -205,8 +210,8 @@ impl Learning {
         }
     }
 
-    /// What is known now, judged by what was counted and what was lost since the last time; losses
-    /// that are not known are given with the reason.
+    /// Compares the curves with the counts and losses since the last call, and returns what is
+    /// known. If the losses are unknown, `lost` is the reason.
     pub(super) fn judge(
         &mut self,
         having: Having<'_>,
@@ -249,17 +254,17 @@ impl Learning {
     }
 }
 
-/// What a simulated miss is compared with: a page that was not cached and had to be read, whether
-/// its reader waited for it or readahead had asked for it just before. Someone who reads in
-/// sequence waits for one page of many, and misses all of them. Pages that readahead brought in
-/// vain are among them too: beyond its error bar the curve has low confidence then, which it should not
-/// be, as it does not know of them.
+/// The measured pages that a simulated miss stands for: pages that were not cached and had to be
+/// read, whether their reader waited for them or readahead had requested them just before. A
+/// sequential reader waits for one page of many, but misses all of them in the simulation. The sum
+/// includes pages that readahead read in vain, of which the curve does not know. If they exceed its
+/// error bar, the curve has low confidence, although it should not.
 fn pages_read(counts: &Counts) -> u64 {
     counts.misses + counts.readahead_pages
 }
 
-/// Events that a tenant lost when `events` of its `accesses` came. Of pages that were not looked at
-/// as many would have been sampled as of the others.
+/// The number of events that a tenant lost when `events` of its `accesses` arrived. Pages that the
+/// sampler did not look at are assumed to be sampled at the same rate as the others.
 fn lost_events(lost: &Losses, events: u64, accesses: u64) -> u64 {
     let looked_at = accesses.saturating_sub(lost.unsampled_pages).max(1);
     let rate = ((events + lost.dropped_events) as f64 / looked_at as f64).min(1.0);

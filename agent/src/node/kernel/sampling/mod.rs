@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sampling of tenants: who is tracked, and below which hash pages are sampled.
+//! Sampling of tenants: which cgroups are tracked, and the hash threshold of each. A page is
+//! sampled if its hash is below the threshold (SHARDS).
 
 mod learning;
 mod lost;
@@ -20,28 +21,31 @@ use crate::wire;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// So often counts are read, curves learn from the events that wait, and thresholds follow the budget
-/// of events: a round. One by one, each event would cost what the simulated caches take to come into
-/// the processor's.
+/// The length of a round. Once per round, counts are read, curves learn from the events that wait,
+/// and thresholds follow the budget of events. Processing each event when it arrives would load the
+/// simulated caches into the processor's cache every time.
 const ROUND: Duration = Duration::from_secs(1);
-/// A look makes a round, unless the last is so short ago that it says little of rates.
+/// An observation makes a round, unless the last round ended less than this before. A shorter time
+/// says little about rates.
 const SHORTEST_ROUND: Duration = Duration::from_millis(500);
-/// After a look the next one is waited for this long: two rounds in its place would cost as much again.
+/// The time after an observation in which no other round begins, as the next observation makes it.
+/// Making two rounds instead would double the cost.
 const LOOK_PATIENCE: Duration = Duration::from_millis(1250);
 
-/// A threshold below which no page is.
+/// A threshold below which there is no page.
 const NO_PAGES: u64 = 1;
 
 struct Sampled {
     slot: u32,
     members: BTreeSet<u64>,
-    /// Cgroups of it that could not be tracked: what they do is neither counted nor learnt from.
+    /// Number of the tenant's cgroups that could not be tracked: their accesses are neither counted
+    /// nor learnt from.
     untracked: usize,
-    /// What the kernel uses for all members.
+    /// The threshold that the kernel uses for all members.
     threshold: u64,
     learning: Learning,
     lost: Lost,
-    /// What was counted when curves were last judged; `None` when it could not be read.
+    /// The counts of the last round; `None` if they could not be read.
     counts: Option<Counts>,
 }
 
@@ -53,14 +57,14 @@ pub struct Sampling {
     free: BTreeSet<u32>,
     config: CurvesConfig,
     room: Room,
-    /// What tenants begin with.
+    /// The threshold with which tenants begin.
     first_threshold: u64,
     since_round: Duration,
-    /// When the next round is due, since the last.
+    /// The time from the last round to the next one.
     due: Duration,
     untracked: BTreeSet<u64>,
     untracked_total: u64,
-    /// Of all tenants together, now and when it was last asked whose they were.
+    /// Losses of all tenants together: now, and when each tenant's losses were last read.
     losses: Losses,
     told_losses: Losses,
 }
@@ -69,7 +73,7 @@ impl Sampling {
     /// Sampling of at most `max_tenants` tenants.
     ///
     /// # Errors
-    /// What is wrong with the configuration of curves.
+    /// Returns an error if the configuration of curves is invalid.
     pub fn new(
         source: Box<dyn AccessSource>,
         config: CurvesConfig,
@@ -80,7 +84,7 @@ impl Sampling {
             source,
             tenants: BTreeMap::new(),
             owners: HashMap::new(),
-            // The lowest first: the counts of neighbours are in one map.
+            // The lowest slot is used first: the counts of neighbouring slots are in one map.
             free: (0..max_tenants).collect(),
             first_threshold: first.threshold(),
             room: Room::new(&config, first.bytes()),
@@ -94,14 +98,14 @@ impl Sampling {
         })
     }
 
-    /// Names of what is seen here.
+    /// Names of the parts of the sampler that work on this host.
     #[must_use]
     pub fn seen(&self) -> Vec<&'static str> {
         let parts = self.source.parts().iter();
         parts.filter(|part| part.missing.is_none()).map(|part| part.name).collect()
     }
 
-    /// Takes tenants as they are now: new ones are tracked, those that are gone make room.
+    /// Sets the tenants: new ones are tracked, and those that are gone free their slot.
     pub fn follow(&mut self, found: &[Found]) {
         let ids: BTreeSet<u64> = found.iter().map(|tenant| tenant.id).collect();
         let gone: Vec<u64> = self.tenants.keys().filter(|id| !ids.contains(id)).copied().collect();
@@ -146,13 +150,13 @@ impl Sampling {
     fn drop_tenant(&mut self, id: u64) {
         let Some(tenant) = self.tenants.remove(&id) else { return };
         for member in tenant.members {
-            // It may have become a tenant of its own, or of another one.
+            // The member may now be a tenant of its own, or part of another one.
             if self.owners.get(&member) == Some(&id) {
                 self.source.forget(member);
                 self.owners.remove(&member);
             }
         }
-        // What stays of it is cleared before the slot is given to another.
+        // Counts that remain are cleared before the slot is used for another tenant.
         let _ = self.source.clear(tenant.slot);
         self.free.insert(tenant.slot);
     }
@@ -183,18 +187,19 @@ impl Sampling {
         }
     }
 
-    /// A tenant has these named tasks now; `None` when none are named.
+    /// Sets the named tasks of a tenant; `None` if no tasks are named.
     pub fn set_tasks(&mut self, id: u64, tasks: Option<Vec<u32>>) {
         if let Some(tenant) = self.tenants.get_mut(&id) {
             tenant.learning.set_tasks(tasks);
         }
     }
 
-    /// Takes the events that have come. Once a second it learns from them and adapts the thresholds;
-    /// of a tenant that has more events than a second may have, the threshold is lowered at once.
+    /// Takes the events that have arrived. Once a second, lets curves learn from them and adapts
+    /// the thresholds. If a tenant has more events than are allowed per second, its threshold is
+    /// lowered at once.
     ///
     /// # Errors
-    /// When the kernel does not give events or counts any more.
+    /// Returns an error if the kernel no longer returns events or counts.
     pub fn tick(&mut self, elapsed: Duration) -> Result<()> {
         self.take_events()?;
         self.since_round += elapsed;
@@ -217,7 +222,7 @@ impl Sampling {
         for tenant in self.tenants.values_mut() {
             tenant.advance(self.source.as_ref(), elapsed);
         }
-        // Curves that begin have given back by now what is too much for their pages.
+        // By now, new curves have freed the memory that their pages do not need.
         for id in self.room.enforce(&mut self.tenants) {
             if let Some(tenant) = self.tenants.get_mut(&id) {
                 tenant.set_threshold(self.source.as_ref(), NO_PAGES);
@@ -226,9 +231,9 @@ impl Sampling {
         Ok(())
     }
 
-    /// Reads what is counted and lost, and lets the curves learn what has come.
+    /// Reads counts and losses, and lets the curves learn from the events that arrived.
     fn learn(&mut self) -> Result<()> {
-        // What cannot be read is told of each tenant when it is shown.
+        // Missing counts are reported for each tenant when it is observed.
         let mut counts = self.source.counts().unwrap_or_default();
         self.losses = self.source.losses()?;
         self.tenants.values_mut().for_each(|one| one.counts = counts.remove(&one.slot));
@@ -237,7 +242,8 @@ impl Sampling {
             if let Some(counts) = &tenant.counts {
                 tenant.learning.feed(&self.config, counts.accesses);
             }
-            // What it has is learnt from; a tenant that may not learn has no events to come.
+            // A tenant learns from the events that it has. One that may not learn has no events to
+            // come.
             let other = tenant.learning.other_threshold(tenant.threshold, self.first_threshold);
             if let Some(threshold) = other {
                 tenant.set_threshold(self.source.as_ref(), threshold);
@@ -257,8 +263,8 @@ impl Sampling {
         })
     }
 
-    /// Begins a judgement of all curves: they have learnt all that is counted, and it is known how
-    /// many events of each tenant were lost.
+    /// Begins a judgement of all curves: brings the curves up to date with the counts, and reads
+    /// how many events each tenant lost.
     ///
     /// # Errors
     /// As [`Self::tick`].
@@ -273,9 +279,10 @@ impl Sampling {
         Ok(())
     }
 
-    /// Where anything was lost since the last time, tells each tenant what it lost.
+    /// If anything was lost since the last time, reads the losses of each tenant.
     fn ask_whose_losses(&mut self) {
-        // Of calls that were not followed it is not known how many events they would have been.
+        // The number of events is unknown for calls that were not followed, so they are not
+        // compared.
         let of_events = |losses: Losses| (losses.dropped_events, losses.unsampled_pages);
         let before = std::mem::replace(&mut self.told_losses, self.losses);
         if of_events(before) == of_events(self.losses) {
@@ -288,9 +295,10 @@ impl Sampling {
         }
     }
 
-    /// Adds what was counted and learnt of a tenant, whose limit tells the size of its page cache.
+    /// Adds the counts of a tenant and what was learnt about it. The size of its page cache follows
+    /// from its limit and `usage`.
     pub fn tell(&mut self, shown: &mut wire::Tenant, usage: &Usage) {
-        // Curves end with the memory of the node, which is as good as no limit.
+        // Curves end at the node's memory; a limit above that is the same as none.
         let largest = self.config.sizes_pages.last().copied().unwrap_or(0) * PAGE_BYTES;
         let limit_bytes = match shown.limit_bytes {
             0 => largest,
@@ -299,7 +307,7 @@ impl Sampling {
         self.tell_at(shown, limit_bytes.saturating_sub(usage.beside_curves()));
     }
 
-    /// The same of a tenant whose page cache has `cache_bytes`.
+    /// As [`Self::tell`], for a tenant whose page cache has `cache_bytes`.
     pub fn tell_at(&mut self, shown: &mut wire::Tenant, cache_bytes: u64) {
         let Some(tenant) = self.tenants.get_mut(&shown.cgroup_id) else {
             shown.distrust = "not sampled: there are more tenants than max_tenants".into();
@@ -324,7 +332,7 @@ impl Sampling {
         }
     }
 
-    /// Accesses of each tenant so far, of those whose accesses are counted.
+    /// Accesses of each tenant so far. A tenant whose counts cannot be read is left out.
     #[must_use]
     pub fn accesses(&self) -> BTreeMap<u64, u64> {
         let counts = self.source.counts().unwrap_or_default();
@@ -338,7 +346,7 @@ impl Sampling {
         self.tenants.values().map(|tenant| tenant.learning.bytes()).sum()
     }
 
-    /// What could not be seen so far.
+    /// What could not be observed so far.
     #[must_use]
     pub fn loss(&self) -> wire::Loss {
         wire::Loss {
@@ -350,19 +358,20 @@ impl Sampling {
 }
 
 impl Sampled {
-    /// Leaves out events that a lower threshold would have left out, and gives that to the kernel.
+    /// Drops the events that a lower threshold would have excluded, and passes that threshold to
+    /// the kernel.
     fn thin(&mut self, source: &dyn AccessSource, config: &CurvesConfig, elapsed: Duration) {
         let threshold = self.learning.thin(config, elapsed);
         self.set_threshold(source, threshold);
     }
 
-    /// Whether it has no curves, and may.
+    /// Whether the tenant has no curves, and accesses from which they can be learnt.
     fn wants_to_begin(&self) -> bool {
         let accesses_total = self.counts.as_ref().map_or(0, |counts| counts.accesses);
         self.learning.wants_to_begin(accesses_total)
     }
 
-    /// Lets time pass for the curves, and gives the kernel the threshold that they want.
+    /// Advances the curves by `elapsed`, and passes the threshold that they want to the kernel.
     fn advance(&mut self, source: &dyn AccessSource, elapsed: Duration) {
         if let Some(threshold) = self.learning.advance(elapsed) {
             self.set_threshold(source, threshold);
@@ -375,7 +384,8 @@ impl Sampled {
         }
         let track = |&member| source.track(member, self.slot, threshold);
         let told = self.members.iter().map(track).filter(Result::is_ok).count();
-        // Higher only when all pages below it are sampled; lower as soon as some are not.
+        // The threshold rises only if all members use the new one, so that every page below it is
+        // sampled. It falls in any case, since some members may use the lower one.
         if threshold < self.threshold || told == self.members.len() {
             self.threshold = threshold;
             self.learning.set_kernel_threshold(threshold);

@@ -10,7 +10,7 @@ use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
 use std::sync::{Arc, Mutex};
 
-/// A kernel that is told what was accessed.
+/// A fake kernel, whose accesses are made by the test.
 #[derive(Default)]
 pub struct State {
     pub tracked: BTreeMap<u64, (u32, u64)>,
@@ -30,8 +30,8 @@ impl Source {
         Self(Arc::new(Mutex::new(State { room: 4096, ..State::default() })))
     }
 
-    /// Accesses of a tracked cgroup: all are counted, those of pages below its threshold come as
-    /// events.
+    /// Makes accesses of a tracked cgroup. All are counted, and those to pages below its threshold
+    /// become events.
     pub fn access(&self, cgroup: u64, pages: std::ops::Range<u64>) {
         let mut state = self.0.lock().unwrap();
         let Some(&(slot, threshold)) = state.tracked.get(&cgroup) else { return };
@@ -45,7 +45,7 @@ impl Source {
         state.events.extend(events.filter(|e| page_hash(e.record.sample_key()) < threshold));
     }
 
-    /// Pages that readahead brings to the tenant in a slot.
+    /// Makes readahead read pages for the tenant in a slot.
     pub fn readahead(&self, slot: u32, pages: u64) {
         self.0.lock().unwrap().counts.get_mut(&slot).unwrap().readahead_pages += pages;
     }
@@ -120,7 +120,7 @@ fn cgroups_of_tenants_are_tracked_as_long_as_they_are_there() {
     let (source, mut sampling) = sampling(8);
     sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2])]);
     assert_eq!(tracked(&source), [1, 2, 10]);
-    // A cgroup inside becomes a tenant of its own.
+    // A cgroup inside a tenant becomes a tenant of its own.
     sampling.follow(&[tenant(1, &[1, 11]), tenant(2, &[2]), tenant(10, &[10])]);
     assert_eq!(tracked(&source), [1, 2, 10, 11]);
     let state = source.0.lock().unwrap().tracked.clone();
@@ -149,7 +149,7 @@ fn tenants_beyond_the_bound_are_counted_and_say_so() {
     assert_eq!(sampling.loss().untracked_tenants_total, 2);
 }
 
-/// A tenant as the node shows it, with what is counted and learnt of it.
+/// The state of a tenant as the node reports it, with its counts and curves.
 fn told(sampling: &mut Sampling, id: u64, limit_bytes: u64) -> wire::Tenant {
     sampling.begin_judging().unwrap();
     let policy = "default".into();
@@ -166,13 +166,13 @@ fn the_threshold_follows_the_budget_of_events() {
     let threshold = |id: u64| source.0.lock().unwrap().tracked[&id].1;
     let first = threshold(1);
     assert_eq!(first, u64::MAX, "everything is sampled until there is too much");
-    // Many times the budget: lowered, for all cgroups of the tenant.
+    // The events are many times the budget, so the threshold falls for all cgroups of the tenant.
     source.access(10, 0..1_000_000);
     sampling.tick(Duration::from_millis(500)).unwrap();
     let lowered = threshold(1);
     assert!(lowered < first / 4 && lowered == threshold(10), "{lowered:x}");
     assert_eq!(threshold(2), first);
-    // Few accesses for long: raised.
+    // There are few accesses for a long time, so the threshold rises.
     for _ in 0..80 {
         source.access(1, 0..100);
         sampling.tick(Duration::from_millis(500)).unwrap();
@@ -187,7 +187,7 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
     let nothing = told(&mut sampling, 1, 256 << 12);
     assert_eq!((nothing.curves, nothing.trusted), (None, false));
     assert_eq!(nothing.distrust, "warming up: nothing was sampled yet");
-    // Round and round over fewer pages than the cache holds, brought by readahead at first.
+    // A loop over fewer pages than the cache has, which readahead reads at first.
     source.readahead(0, 128);
     let mut last = wire::Tenant::default();
     for _ in 0..100 {
@@ -200,7 +200,7 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
     let curves = last.curves.unwrap();
     assert_eq!(curves.sizes_bytes, [64 << 12, 256 << 12, 1024 << 12]);
     assert_eq!(last.curves_generation, curves.generation);
-    // The same accesses, but every page is read anew: not what the curve says.
+    // The same accesses, but every page is read again each time, which the curve does not predict.
     for _ in 0..8 {
         source.access(1, 0..128);
         source.readahead(0, 128);
@@ -233,8 +233,9 @@ fn a_tenant_of_which_a_part_is_not_tracked_is_not_trusted() {
     assert_eq!(look(&source, &more), [trusted.clone(), trusted]);
 }
 
-/// Why the curves of tenants 1 and 2 have low confidence after an interval of 128 accesses each, in which
-/// cgroup 10 of the first lost events and did not have pages looked at.
+/// The reasons why the curves of tenants 1 and 2 have low confidence after an interval of 128
+/// accesses each, in which cgroup 10 of the first tenant lost events and had pages that were not
+/// considered for sampling.
 fn interval(source: &Source, sampling: &mut Sampling, dropped: u64, unsampled: u64) -> [String; 2] {
     [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));
     {
@@ -290,7 +291,8 @@ fn what_a_cgroup_lost_stays_with_the_tenant_that_had_it() {
     assert_eq!(after, "");
 }
 
-/// Ticks of a node for `seconds`, with a look after each second if there are `looks`.
+/// Ticks a node for `seconds`, with an observation after each second if `looks` is true. Returns
+/// how often counts were read.
 fn run(source: &Source, sampling: &mut Sampling, seconds: u64, looks: bool) -> u64 {
     let before = source.0.lock().unwrap().asked_counts;
     for tick in 1..=20 * seconds {
@@ -308,7 +310,7 @@ fn counts_of_all_tenants_are_read_once_a_second_with_looks_and_without() {
     let (source, mut sampling) = sampling(8);
     sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2]), tenant(3, &[3])]);
     assert_eq!(run(&source, &mut sampling, 20, false), 20);
-    // The first look comes with the round that was due, if at all a moment later.
+    // The first observation comes with the round that was due, or a moment later.
     assert!(run(&source, &mut sampling, 20, true) <= 21);
 }
 
@@ -362,7 +364,7 @@ fn a_tenant_whose_flood_is_of_pages_outside_of_the_sample_begins_all_the_same() 
     let (source, mut sampling) = sampling(8);
     sampling.follow(&[tenant(1, &[1])]);
     for _ in 0..8 {
-        // One page, which no lower threshold has in the sample.
+        // A single page, which is below no lower threshold.
         (0..20_000).for_each(|_| source.access(1, 0..1));
         sampling.tick(Duration::from_millis(50)).unwrap();
     }

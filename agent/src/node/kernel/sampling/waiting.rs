@@ -8,17 +8,17 @@ use cachepilot_models::hash::page_hash;
 use cachepilot_models::policy::Requests;
 use std::collections::HashSet;
 
-/// Events in order, as far as it matters: that a page is gone may be learnt late, but before it is
-/// accessed again.
+/// Events in order, to the extent that order matters: the removal of a page may be learnt late, but
+/// must be learnt before the next access to that page.
 #[derive(Default)]
 pub(super) struct Waiting {
     keys: Vec<u64>,
     tasks: Vec<u32>,
     times_ns: Vec<u64>,
-    /// Accesses to pages that are charged to somebody else.
+    /// Accesses to pages that are charged to another cgroup.
     served: Vec<u64>,
     gone: HashSet<u64>,
-    /// Pages that were gone after so many of the accesses.
+    /// Removed pages, each list with the number of accesses that came before it.
     cuts: Vec<(usize, Vec<u64>)>,
 }
 
@@ -41,12 +41,12 @@ impl Waiting {
         }
     }
 
-    /// Accesses that wait.
+    /// Number of accesses that wait.
     pub(super) fn accesses(&self) -> usize {
         self.keys.len() + self.served.len()
     }
 
-    /// Leaves out the accesses to pages that are not below `threshold`; how many.
+    /// Drops the accesses to pages whose hash is not below `threshold`, and returns their number.
     pub(super) fn thin(&mut self, threshold: u64) -> u64 {
         let before = self.accesses();
         let (mut kept, mut cut) = (0, 0);
@@ -70,10 +70,10 @@ impl Waiting {
         (before - self.accesses()) as u64
     }
 
-    /// Lets the curves learn: of `accesses` in all, sampled or not, these were sampled.
+    /// Lets the curves learn from the waiting accesses, which are the sample of `accesses` in all.
     ///
     /// # Errors
-    /// What the simulation says.
+    /// Returns the error of the simulation.
     pub(super) fn feed(&mut self, curves: &mut TenantCurves, accesses: u64) -> Result<()> {
         self.cuts.push((self.keys.len(), self.gone.drain().collect()));
         let mut begin = 0;
@@ -95,7 +95,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Of all accesses, those until the sampled one in this place.
+    /// The part of all accesses that belongs to the first `end` sampled ones.
     fn share(&self, end: usize, accesses: u64) -> u64 {
         match self.keys.len() {
             all if end >= all => accesses,
@@ -124,8 +124,8 @@ mod tests {
         Event { record, mmap: false, kind }
     }
 
-    /// Miss ratio at 90 pages of rounds over 80 pages that stay and 15 that are gone at their end,
-    /// which the next round writes again.
+    /// Miss ratio at 90 pages of rounds over 80 pages that stay and 15 that are removed at the end
+    /// of a round and written again in the next one.
     fn miss_ratio(told: bool) -> f64 {
         let config = CurvesConfig { sizes_pages: vec![90], half_life: 2000, ..Default::default() };
         let mut curves = TenantCurves::new(&config).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     fn pages_are_gone_before_they_come_anew() {
         let (without, with) = (miss_ratio(false), miss_ratio(true));
         assert!(without > 0.95, "{without}");
-        // Those that are gone miss, and as many at most as they push out.
+        // The removed pages miss, and so do at most as many others, which they evict.
         assert!((0.13..0.33).contains(&with), "{with}");
     }
 

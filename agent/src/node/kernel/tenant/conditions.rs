@@ -10,17 +10,19 @@ use crate::wire;
 use crate::wire::condition::Kind;
 use std::collections::BTreeMap;
 
-/// Characters of a message that are told: some of it is others' text, of any length.
+/// Maximum length of a message in characters. Some messages contain text of other programs, of any
+/// length.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
-/// One condition that holds now.
+/// A condition that holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its kind.
     pub kind: Kind,
-    /// What makes it the same as one that was found before, whatever the message says.
+    /// Identifies the condition: one with the same kind and key is the same as before, whatever its
+    /// message says.
     pub key: String,
-    /// Who does what.
+    /// Which program does what.
     pub message: String,
 }
 
@@ -31,7 +33,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// What holds at `now_us`, sorted by kind and message.
+    /// The conditions that hold at `now_us`, sorted by kind and message. Each keeps the time since
+    /// when it has held without a break.
     pub fn told(&mut self, found: Vec<Found>, now_us: u64) -> Vec<wire::Condition> {
         let mut before = std::mem::take(&mut self.since_us);
         let told = found.into_iter().map(|Found { kind, key, message }| {
@@ -47,7 +50,7 @@ impl Conditions {
         told
     }
 
-    /// A limit was yielded at `since_us` by an agent before this one.
+    /// Records that an earlier agent yielded the limit at `since_us`.
     pub fn was_yielded(&mut self, limit: &Limit, since_us: u64) {
         if let Some(Found { kind, key, .. }) = of_limit(limit) {
             self.since_us.insert((kind.into(), key), since_us);
@@ -62,13 +65,13 @@ impl From<&Finding> for Found {
     }
 }
 
-/// What holds of the host.
+/// The conditions of the host.
 #[must_use]
 pub fn of_host(seen: &Seen) -> Vec<Found> {
     seen.host.iter().map(Found::from).collect()
 }
 
-/// What holds of a tenant, by what it had at first and what others say of it.
+/// The conditions of a tenant, by its first limit and by what other programs report about it.
 #[must_use]
 pub fn of_tenant(
     tenant: &Tenant,
@@ -92,7 +95,7 @@ pub fn of_tenant(
     found
 }
 
-/// The condition of a limit that others set, too.
+/// The condition of a limit that another program sets, too.
 #[must_use]
 pub fn of_limit(limit: &Limit) -> Option<Found> {
     let kind = match limit.contest() {

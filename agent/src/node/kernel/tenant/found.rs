@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which cgroups are tenants, and which cgroups each of them is made of.
+//! Finds the cgroups that are tenants, and the cgroups that each of them contains.
 
 use crate::cgroup::PROCESSES;
 use crate::cgroup::fs::CgroupFs;
@@ -7,28 +7,30 @@ use crate::node::kernel::config::KernelConfig;
 use crate::node::kernel::host::Host;
 use std::ffi::CString;
 
-/// Cgroups in which systemd keeps what belongs to the machine, systemd.special(7).
+/// Cgroups in which systemd puts the machine's own services and sessions, systemd.special(7).
 const OF_THE_SYSTEM: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.slice"];
 
-/// A tenant as the hierarchy has it now.
+/// A tenant as it is in the hierarchy now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its path below the mount.
     pub cgroup: String,
     /// Its id.
     pub id: u64,
-    /// Ids of itself and of all cgroups below it, but for tenants inside of it; sorted.
+    /// Ids of the tenant and of all cgroups below it, except tenants inside it and their cgroups;
+    /// sorted.
     pub members: Vec<u64>,
 }
 
-/// All tenants, by path. A cgroup that vanishes meanwhile is left out.
+/// All tenants, sorted by path. A cgroup that vanishes in the meantime is left out.
 #[must_use]
 pub fn scan(fs: &CgroupFs, config: &KernelConfig) -> Vec<Found> {
     walk(fs, &config.root, |cgroup, inside| is_tenant(fs, config, cgroup, inside))
 }
 
-/// Cgroups below `root` that are wanted, by path, each with those below it that are not wanted
-/// themselves. `is_wanted` is asked of every path, and told whether it is inside of a wanted one.
+/// All wanted cgroups below `root`, sorted by path, each with the cgroups below it that belong to
+/// no other wanted one. `is_wanted` gets each path, and whether that path is inside a wanted
+/// cgroup.
 pub(crate) fn walk(
     fs: &CgroupFs,
     root: &str,
@@ -69,7 +71,8 @@ pub(crate) fn has_memory(fs: &CgroupFs, cgroup: &str) -> bool {
     fs.file(cgroup, "memory.current").exists()
 }
 
-/// Whether a pattern is one of a tenant: those of the system are not meant by a `*`.
+/// Whether a pattern selects this cgroup. A `*` at the top level does not select cgroups of the
+/// system; they must be spelled out.
 fn is_meant(pattern: &str, cgroup: &str, below: &str) -> bool {
     let first = |path: &str| path.split('/').next().map(ToOwned::to_owned);
     let top = first(cgroup.trim_start_matches('/'));
@@ -82,8 +85,9 @@ fn is_at_or_below(cgroup: &str, above: &str) -> bool {
     cgroup.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The cgroup of the process `pid`, as `/proc/self/cgroup` has it. A container may have that file
-/// tell of a namespace of its own: the cgroup is the one that has the process then.
+/// The cgroup of the process `pid`, from `/proc/self/cgroup`. In a container, that file may show
+/// the path in a cgroup namespace. If that path does not contain the process, the hierarchy is
+/// searched for it.
 #[must_use]
 pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
     let has = |cgroup: &str| {
@@ -105,12 +109,12 @@ pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
     None
 }
 
-/// Whether a path is of a pattern, slashes only by themselves: fnmatch(3).
+/// Whether a path matches a pattern of fnmatch(3) in which wildcards do not match a slash.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     let (Ok(pattern), Ok(path)) = (CString::new(pattern), CString::new(path)) else {
         return false;
     };
-    // SAFETY: both are C strings.
+    // SAFETY: both arguments are C strings.
     unsafe { libc::fnmatch(pattern.as_ptr(), path.as_ptr(), libc::FNM_PATHNAME) == 0 }
 }
 
@@ -203,7 +207,7 @@ mod tests {
         std::fs::create_dir_all(proc.join("self")).unwrap();
         let host = Host::new(&proc, "");
         fake.write("/jobs/a", "cgroup.procs", "70\n7\n");
-        // Not so in any kernel: it tells where the answer is from.
+        // No kernel shows this. It reveals which source the answer is from.
         fake.write("/jobs/c", "cgroup.procs", "70\n");
         for (told, pid, found) in [
             ("3:cpu:/x\n0::/jobs/a\n", 7, Some("/jobs/a")),

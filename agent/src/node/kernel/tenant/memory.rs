@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a cgroup uses, and the least that it can be given.
+//! The memory that a cgroup uses, and the least that it can be given.
 
 use crate::cgroup::fs::CgroupFs;
 use std::collections::BTreeMap;
@@ -7,36 +7,38 @@ use std::io;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Use of memory of one cgroup and those below it, bytes.
+/// Memory used by one cgroup and those below it, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// `memory.current`.
     pub current: u64,
-    /// Cached file pages; shared memory, tmpfs and the swap cache are none.
+    /// Cached file pages, without shared memory, tmpfs and the swap cache.
     pub file: u64,
     /// Anonymous memory.
     pub anon: u64,
     /// Cached file pages that are mapped and in use.
     pub mapped: u64,
-    /// What no reclaim can take.
+    /// Memory that no reclaim can free.
     pub unreclaimable: u64,
-    /// The least limit that it may be given.
+    /// The floor: the least limit that the cgroup may be given.
     pub floor: u64,
-    /// The least that is planned for it: with what is mapped and in use, which rises and falls.
+    /// The least limit that is planned for it. It adds the pages that are mapped and in use, whose
+    /// number varies.
     pub planned_floor: u64,
 }
 
 impl Usage {
-    /// Reads a cgroup. `swap_free` is the swap space that the machine has left.
+    /// Reads the memory use of a cgroup. `margin` is added to the memory that cannot be reclaimed;
+    /// `swap_free` is the free swap space of the machine.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(fs: &CgroupFs, cgroup: &str, margin: u64, swap_free: u64) -> io::Result<Self> {
         let stat = fs.keyed(cgroup, "memory.stat")?;
         let of = |key: &str| stat.get(key).copied().unwrap_or(0);
         let unreclaimable = unreclaimable(&stat, swap_room(fs, cgroup, swap_free)?);
         let current = fs.number(cgroup, "memory.current")?;
-        // `max` as protection means everything that it uses.
+        // A protection of `max` covers all the memory that the cgroup uses.
         let protection = |name: &str| fs.limit(cgroup, name).map(|bytes| bytes.unwrap_or(current));
         let protected = protection("memory.min")?.max(protection("memory.low")?);
         let mapped = mapped_in_use(&stat);
@@ -54,27 +56,28 @@ impl Usage {
         })
     }
 
-    /// What takes its room before the page cache whose accesses are seen, which curves are of.
+    /// Memory that the curves do not cover: all but the part of the page cache whose accesses are
+    /// sampled.
     #[must_use]
     pub fn beside_curves(&self) -> u64 {
         self.current.saturating_sub(self.file.saturating_sub(self.mapped))
     }
 }
 
-/// Files that one cgroup and those below it have in the page cache, bytes.
+/// Bytes of files that one cgroup and those below it have in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CachedFiles {
-    /// All of them; shared memory, tmpfs and the swap cache are none.
+    /// All of them, without shared memory, tmpfs and the swap cache.
     pub file: u64,
     /// Those that are mapped and in use.
     pub mapped: u64,
 }
 
 impl CachedFiles {
-    /// Reads a cgroup.
+    /// Reads the file pages of a cgroup.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(fs: &CgroupFs, cgroup: &str) -> io::Result<Self> {
         Ok(Self::of(&fs.keyed(cgroup, "memory.stat")?))
     }
@@ -85,7 +88,7 @@ impl CachedFiles {
         Self { file, mapped: mapped_in_use(stat).min(file) }
     }
 
-    /// The page cache whose accesses are seen, which curves are of.
+    /// The part of the page cache that curves cover, as its accesses are sampled.
     #[must_use]
     pub fn on_curves(&self) -> u64 {
         self.file - self.mapped
@@ -100,27 +103,28 @@ fn swap_room(fs: &CgroupFs, cgroup: &str, swap_free: u64) -> io::Result<u64> {
     Ok(limit.map_or(swap_free, |limit| limit.saturating_sub(used).min(swap_free)))
 }
 
-/// File pages in page tables that reclaim found referenced: text of programs, mapped databases.
+/// File pages in page tables that reclaim found referenced: program text, mapped databases; in
+/// bytes.
 ///
-/// Their accesses are not seen one by one, so that no curve tells what losing them costs. The kernel
-/// tells how many are mapped and how many are active, not how many are both: the lesser of the two
-/// is the most that it can be. Mapped shared memory counts as mapped there, and is none of the page
-/// cache.
+/// Their accesses are not seen one by one, so no curve shows what losing them costs. The kernel
+/// reports how many pages are mapped and how many are active, but not how many are both: the lesser
+/// of the two is an upper bound. The kernel's count of mapped pages includes mapped shared memory,
+/// which is not page cache and is subtracted.
 fn mapped_in_use(stat: &BTreeMap<String, u64>) -> u64 {
     let of = |key: &str| stat.get(key).copied().unwrap_or(0);
     of("file_mapped").saturating_sub(of("shmem")).min(of("active_file"))
 }
 
-/// The LRU lists part all pages between them: those of anonymous and shared memory (tmpfs is among
-/// them) can go to swap only, the unevictable nowhere. Of the kernel's own memory only slabs that
-/// say so are reclaimable.
+/// Memory that cannot be reclaimed, bytes. The LRU lists partition all pages. Pages of anonymous
+/// and shared memory (tmpfs included) can only go to swap, unevictable ones nowhere. Of the
+/// kernel's own memory, only slabs marked so are reclaimable.
 fn unreclaimable(stat: &BTreeMap<String, u64>, swap_room: u64) -> u64 {
     let of = |key: &str| stat.get(key).copied().unwrap_or(0);
     let swappable = match stat.contains_key("inactive_anon") {
         true => of("inactive_anon") + of("active_anon"),
         false => of("anon") + of("shmem"),
     };
-    // Before 5.18 there was no sum.
+    // Kernels before 5.18 do not report the sum.
     let parts = ["kernel_stack", "pagetables", "percpu", "vmalloc", "slab_unreclaimable"];
     let kernel = match stat.get("kernel") {
         Some(&kernel) => kernel.saturating_sub(of("slab_reclaimable")),

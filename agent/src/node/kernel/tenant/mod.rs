@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One tenant: its limit, its policy, how it is shown, and what is done to it.
+//! One tenant (a managed cgroup): its limit, its policy, its state as reported, and the actions on
+//! it.
 
 pub mod conditions;
 pub mod found;
@@ -33,9 +34,9 @@ pub struct Tenant {
     pub id: u64,
     /// Its limit.
     pub limit: Limit,
-    /// What is told of it, and since when.
+    /// Its conditions, and since when each holds.
     pub conditions: Conditions,
-    /// Ids of its named tasks, as they were last handed on; `None` when none are named.
+    /// Ids of its named tasks, as last passed on; `None` if no tasks are named for it.
     pub tasks: Option<Vec<u32>>,
     policy: String,
     own_policy: String,
@@ -44,10 +45,10 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// A tenant as it is.
+    /// Reads the present state of a tenant.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn read(
         fs: &CgroupFs,
         policies: Option<&dyn PolicyControl>,
@@ -81,43 +82,45 @@ impl Tenant {
         Cgroup { path: fs.dir(&self.cgroup), id: self.id }
     }
 
-    /// The policy that decides, as it was last seen.
+    /// The policy that decides, as last observed.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// The policy of its own, as it was last seen; `default` when it has that of a cgroup above.
+    /// The tenant's own policy, as last observed; `default` if it has none, in which case that of a
+    /// cgroup above may decide.
     #[must_use]
     pub fn own_policy(&self) -> &str {
         &self.own_policy
     }
 
-    /// What it uses.
+    /// The memory that the tenant uses.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn usage(&self, fs: &CgroupFs, margin: u64, swap_free: u64) -> io::Result<Usage> {
         Usage::read(fs, &self.cgroup, margin, swap_free)
     }
 
-    /// What it has of its own, to be noted before the first change.
+    /// The tenant's own limit and policy, for the ledger before the first change.
     #[must_use]
     pub fn initial(&self) -> Initial {
         let (high_bytes, policy) = (self.limit.bytes(), self.own_policy.clone());
         Initial { cgroup: self.cgroup.clone(), high_bytes, policy, yielded_us: None }
     }
 
-    /// Whether it has something else than it had.
+    /// Whether its limit or its policy differs from the first one.
     #[must_use]
     pub fn differs_from(&self, initial: &Initial) -> bool {
         self.limit.bytes() != initial.high_bytes || self.own_policy != initial.policy
     }
 
-    /// Looks whether someone else changed the policy, and what the readahead policy did.
+    /// Checks whether another program changed the policy, and reads the counts of the readahead
+    /// policy.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the operating system.
     pub fn check_policy(&mut self, fs: &CgroupFs, policies: &dyn PolicyControl) -> Result<()> {
         let Deciding { name, own, ejected, readahead } = policies.deciding(&self.as_cgroup(fs))?;
         self.readahead.take(readahead);
@@ -136,7 +139,8 @@ impl Tenant {
         Ok(())
     }
 
-    /// Takes limit and policy as they are now, whoever set them.
+    /// Reads limit and policy as they are now, whoever set them, and takes them as the agent's own
+    /// view.
     pub fn reread(&mut self, fs: &CgroupFs, policies: Option<&dyn PolicyControl>) {
         let found = Found { cgroup: self.cgroup.clone(), id: self.id, members: Vec::new() };
         if let Ok(now) = Self::read(fs, policies, &found) {
@@ -146,15 +150,16 @@ impl Tenant {
         }
     }
 
-    /// Everything that cgroup files tell of it; counts of the sampler are added by
-    /// [`add_counts`].
+    /// The tenant's state as its cgroup files show it. [`add_counts`] adds the counts of the
+    /// sampler.
     #[must_use]
     pub fn shown(&self, fs: &CgroupFs, usage: &Usage, initial: Option<&Initial>) -> wire::Tenant {
         let limit_bytes = self.effective(fs, self.limit.bytes());
         let initial_bytes = initial.map_or(self.limit.bytes(), |initial| initial.high_bytes);
         let remarks = [self.limit.remark(), &self.policy_remark];
         let remarks: Vec<&str> = remarks.into_iter().filter(|r| !r.is_empty()).collect();
-        // Kernels without a controller or without PSI have no such file: nothing is known then.
+        // Kernels without a controller or without PSI have no such file. The value is then 0 or
+        // absent.
         let stall = |name: &str| fs.stall_us(&self.cgroup, name).unwrap_or(0);
         let counters = wire::Counters {
             block_reads_total: fs.sum_of(&self.cgroup, "io.stat", "rios").unwrap_or(0),
@@ -182,13 +187,13 @@ impl Tenant {
         }
     }
 
-    /// The limit that holds: `memory.high` or `memory.max`, whichever is less; 0 for none.
+    /// The limit in force, bytes: the lesser of `memory.high` and `memory.max`; 0 means none.
     fn effective(&self, fs: &CgroupFs, high: Option<u64>) -> u64 {
         let max = fs.limit(&self.cgroup, "memory.max").ok().flatten();
         high.into_iter().chain(max).min().unwrap_or(0)
     }
 
-    /// Does what is asked: the policy first, then the limit.
+    /// Carries out an action: the policy first, then the limit.
     pub fn apply(
         &mut self,
         with: &mut Steering<'_>,
@@ -210,7 +215,8 @@ impl Tenant {
         self.result(with.fs, verdict)
     }
 
-    /// Makes `wanted` what the cgroup `has`: what decides for it, or what it has of its own.
+    /// Makes `wanted` the cgroup's policy, unless it is already. `has` selects what is compared:
+    /// the policy that decides for the cgroup, or the policy of its own.
     fn change_policy(
         &mut self,
         fs: &CgroupFs,
@@ -230,7 +236,7 @@ impl Tenant {
         if wanted != DEFAULT_POLICY && !policies.names().iter().any(|name| name == wanted) {
             return (Outcome::Refused, format!("no policy {wanted:?} on this node"));
         }
-        // An ejected policy still holds its place; it makes room by being detached or replaced.
+        // An ejected policy still occupies its place until it is detached or replaced.
         let before = policies.deciding(&cgroup);
         if let Ok(now) = before
             && has(&now) == wanted
@@ -254,7 +260,8 @@ impl Tenant {
         }
     }
 
-    /// The policy that it had of its own, or the default where that is no longer there.
+    /// Restores the tenant's first policy of its own, or the default if that policy is no longer
+    /// available.
     fn give_back_policy(
         &mut self,
         fs: &CgroupFs,
@@ -285,7 +292,7 @@ impl Tenant {
         }
     }
 
-    /// The answer to an action that could not even be tried.
+    /// The result of an action that could not be tried.
     #[must_use]
     pub fn failed(&self, fs: &CgroupFs, reason: &str) -> wire::Result {
         let gone = fs.id(&self.cgroup).ok() != Some(self.id);
@@ -294,7 +301,7 @@ impl Tenant {
     }
 }
 
-/// Adds what the sampler counted.
+/// Adds the sampler's counts to a tenant's state.
 pub fn add_counts(shown: &mut wire::Tenant, counts: &Counts) {
     let counters = shown.counters.get_or_insert_default();
     counters.accesses_total = counts.accesses;
@@ -309,13 +316,13 @@ pub fn add_counts(shown: &mut wire::Tenant, counts: &Counts) {
     counters.read_latency_total = counts.latency[..used].to_vec();
 }
 
-/// Whether a cgroup has an eviction policy of its own, by the kernel's file.
+/// Whether a cgroup has an eviction policy of its own, according to the kernel's statistics file.
 #[must_use]
 pub fn has_policy(cgroup: &Cgroup) -> bool {
     CgroupStats::read(cgroup).is_ok_and(|stats| stats.own(Kind::Eviction, cgroup.id).is_some())
 }
 
-/// The answer to an action for a cgroup that is no tenant, or not the one that was meant.
+/// The result of an action for a cgroup that is not a tenant, or not the cgroup that was meant.
 #[must_use]
 pub fn gone(fs: &CgroupFs, action: &wire::Action) -> wire::Result {
     let (outcome, reason) = match fs.id(&action.cgroup) {
@@ -327,7 +334,8 @@ pub fn gone(fs: &CgroupFs, action: &wire::Action) -> wire::Result {
     wire::Result { cgroup, outcome: outcome.into(), reason, ..wire::Result::default() }
 }
 
-/// Gives a cgroup back the policy and the limit that it had, at once: they were the operator's.
+/// Restores the first policy and the first limit of a cgroup at once, since they were the
+/// operator's. A yielded limit is left alone.
 pub fn restore(
     with: &mut Steering<'_>,
     policies: Option<&dyn PolicyControl>,
@@ -351,7 +359,8 @@ pub fn restore(
                 Outcome::Unchanged => 0,
                 Outcome::Applied => 1,
                 Outcome::Refused | Outcome::Gone => 2,
-                // What has yet to be asked for again must not be forgotten for what is refused.
+                // A cgroup whose restoration must be requested again must not be forgotten because
+                // of a refusal.
                 Outcome::Started => 3,
                 _ => 4,
             };

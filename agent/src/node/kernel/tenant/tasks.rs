@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tasks of tenants by the names that their objectives give: found, told to simulation and policy,
-//! and followed as they come and go.
+//! Tasks of tenants, by the names that objectives state. They are searched for again as they come
+//! and go, and their ids are passed to the simulation and to the policy.
 
 use crate::cgroup::fs::CgroupFs;
 use crate::error::{Error, Result};
@@ -10,19 +10,19 @@ use crate::node::task_names::TaskNames;
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A policy knows no more tasks.
+/// The most tasks that a policy can treat apart.
 const MOST_TASKS: usize = 16;
 
-/// Names of tasks by id of their tenant.
+/// Names of tasks by the id of their tenant.
 pub(in crate::node::kernel) type Named = BTreeMap<u64, TaskNames>;
 
-/// The names that a plan gives.
+/// The names that a plan contains.
 pub(in crate::node::kernel) fn named(tasks: &[wire::NamedTasks]) -> Named {
     tasks.iter().map(|one| (one.cgroup_id, TaskNames::of(one))).collect()
 }
 
-/// Ids of the tasks in `cgroup`, and in the cgroups below it but for other tenants, that have one of
-/// these names; sorted. What vanishes meanwhile is left out.
+/// Ids of the tasks that have one of these names, in `cgroup` and in the cgroups below it without
+/// other tenants; sorted. What vanishes in the meantime is left out.
 fn find(
     fs: &CgroupFs,
     host: &Host,
@@ -45,9 +45,9 @@ fn find(
 }
 
 impl KernelNode {
-    /// Looks for the tasks of all tenants that have named ones, and hands them on where they changed.
-    /// Of a tenant without names a running policy keeps the tasks that it knows: an operator may have
-    /// set them.
+    /// Searches for the named tasks of all tenants, and passes them on where they changed. If no
+    /// tasks are named for a tenant, its running policy keeps the tasks that it has, which an
+    /// operator may have set.
     pub(in crate::node::kernel) fn follow_tasks(&mut self) {
         let paths: BTreeSet<&str> = self.tenants.values().map(|t| t.cgroup.as_str()).collect();
         let mut changed = Vec::new();
@@ -68,7 +68,7 @@ impl KernelNode {
         }
         for (id, tasks) in changed {
             if let Err(error) = self.set_tasks(id, tasks) {
-                // The next look tries again.
+                // The next scan tries again.
                 let cgroup = self.tenants.get(&id).map_or("", |tenant| &tenant.cgroup);
                 tracing::warn!(cgroup, %error, "the tasks of its policy were not set");
                 if matches!(error, Error::Locked(_)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What outlives an agent, and a disk that does not take it.
+//! Tests of the changes that outlive an agent, and of a disk that takes no writes.
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn a_policy_of_a_cgroup_above_is_not_what_a_tenant_gets_back() {
         let named = vec!["a/x".into(), "b/x".into()];
         let mut node = bench.node(true, KernelConfig { named, ..KernelConfig::default() });
         let id = |cgroup: &str| bench.fake.fs().id(cgroup).unwrap();
-        // Of an operator, who keeps it: /b is not changed.
+        // An operator set the policy of `/b` and keeps it, as no action changes `/b` itself.
         bench.kernel.set(id("/b"), "lfu", None);
         bench.kernel.set(id("/a/x"), own, None);
         node.apply(&bench.action("/a", Some("lfu"), None));

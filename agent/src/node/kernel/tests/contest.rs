@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that someone else sets, too: told as conditions, yielded, and not rolled back.
+//! Tests of limits that another program sets, too: they are reported as conditions, yielded, and
+//! not restored.
 
 use super::*;
 use crate::wire::condition::Kind;
 
-/// Someone else sets the limit twice, and is looked at each time: the second time it is yielded.
+/// Another program sets the limit twice, with an observation each time. The second time, the limit
+/// is yielded.
 fn contested(bench: &Bench, node: &mut KernelNode) -> wire::Tenant {
     for bytes in [99_000_320, 90 * MIB] {
         bench.fake.write("/a", "memory.high", &format!("{bytes}\n"));

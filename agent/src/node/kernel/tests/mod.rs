@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
-/// Policies by id of their cgroup, as a kernel and its pins would keep them.
+/// Policies by the id of their cgroup, like those of a kernel and its pins.
 #[derive(Clone, Default)]
 struct Kernel(
     Arc<Mutex<BTreeMap<u64, Deciding>>>,
@@ -20,10 +20,10 @@ struct Kernel(
     Locked,
 );
 
-/// How often tasks were to be set while another process changed policies; `None` while none does.
+/// Number of attempts to set tasks while another process changes policies; `None` while none does.
 type Locked = Arc<Mutex<Option<u32>>>;
 
-/// What decides where nothing was set.
+/// The policies that decide if nothing was set.
 fn untouched() -> Deciding {
     let default = || "default".to_owned();
     Deciding { name: default(), own: default(), ejected: None, readahead: None }
@@ -77,7 +77,7 @@ impl PolicyControl for Kernel {
     }
     fn renew(&self) {}
     fn sweep(&self) -> Result<()> {
-        // Ids are never used again: what is left behind does no harm here.
+        // Ids are never reused, so leftovers do no harm here.
         Ok(())
     }
     fn count_run_time(&self) -> Result<Counting> {
@@ -87,7 +87,7 @@ impl PolicyControl for Kernel {
         if self.of(cgroup.id) == "default" {
             return Ok(None);
         }
-        // By the clock of the tests: two milliseconds each time.
+        // The run time grows by two milliseconds per call.
         let mut run_ns = self.2.lock().unwrap();
         *run_ns += 2_000_000;
         Ok(Some((1, *run_ns)))
@@ -114,12 +114,12 @@ impl Bench {
         Self { fake, kernel: Kernel::default(), source: Source::new() }
     }
 
-    /// A node, as after a start of the agent.
+    /// A node as after a start of the agent.
     fn node(&self, with_policies: bool, config: KernelConfig) -> KernelNode {
         self.node_beside(with_policies, None, config)
     }
 
-    /// The same beside others who manage memory.
+    /// As [`Self::node`], with other programs that manage memory.
     fn node_beside(
         &self,
         with_policies: bool,
@@ -141,7 +141,8 @@ impl Bench {
             source: Some(Box::new(self.source.clone())),
             managers,
         };
-        // A loaded machine takes longer for a write than a node waits between two ticks.
+        // On a busy machine, a write takes longer than the time that a node waits between two
+        // ticks.
         let config = KernelConfig { write_timeout_ms: 10_000, ..config };
         KernelNode::with_parts(config, curves, &dir.join("state"), parts).unwrap()
     }
@@ -234,7 +235,7 @@ fn tenants_come_and_go_at_any_time() {
     assert_eq!(names(&node.observe().unwrap()), [""; 0]);
     assert!(node.ledger.entries().is_empty());
     assert_eq!(node.apply(&action).outcome(), Outcome::Gone);
-    // One that came since is known as soon as it is asked for.
+    // A cgroup created since the last scan is found when an action names it.
     bench.fake.make("/c");
     let c = bench.action("/c", None, Some(100 * MIB));
     assert_eq!(node.apply(&c).outcome(), Outcome::Applied);

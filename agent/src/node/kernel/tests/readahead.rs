@@ -13,7 +13,7 @@ fn a_readahead_policy_is_told_and_its_pages_outlive_a_change() {
         bench.kernel.reads_ahead(id, Some(policy));
         let told = node.observe().unwrap().tenants[0].readahead.clone().unwrap();
         assert_eq!((told.policy.as_str(), told.pages.unwrap().used_total), ("leap", shown));
-        // The first change reads the tenant anew.
+        // The first change reads the tenant's state again.
         assert_eq!(node.apply(&bench.action("/a", None, Some(0))).outcome(), Outcome::Unchanged);
     }
 }

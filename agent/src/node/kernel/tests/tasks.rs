@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tasks with names, as objectives give them.
+//! Tests of named tasks, as objectives state them.
 
 use super::*;
 
-/// A task of this host.
+/// Creates a task of this host.
 fn task(bench: &Bench, id: u32, command: &str) {
     let dir = bench.fake.dir.path().join(format!("proc/{id}"));
     fs::create_dir_all(&dir).unwrap();

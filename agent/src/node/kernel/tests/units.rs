@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Units whose cgroups are gone get back their limits from a systemd that is played.
+//! Tests of units whose cgroups are gone and whose limits a substitute for systemd restores.
 
 use super::*;
 use crate::managers::Settings;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 
 const DROP_IN: &str = "/run/systemd/system.control/x.service.d/50-MemoryHigh.conf";
-/// One that does not answer comes first.
+/// The unit that does not answer is first in the order.
 const SLOW: &str = "/system.slice/slow.service";
 const DB: &str = "/system.slice/db.service";
 
@@ -20,7 +20,7 @@ struct Units {
 }
 
 impl Units {
-    /// Whose limits were lowered from 200 MiB, by an agent before those that ask this systemd.
+    /// Units whose limits an earlier agent lowered from 200 MiB, before the agents under test.
     fn new() -> Self {
         let bench = Bench::new(&["/system.slice", SLOW, DB]);
         let runtime = Runtime::new().unwrap();
@@ -53,14 +53,14 @@ impl Units {
         }
     }
 
-    /// Which have got back what they had.
+    /// The units that got back their first limit.
     fn given_back(&self) -> Vec<String> {
         let set = self.played.set.lock().unwrap();
         assert!(set.iter().all(|&(_, runtime, bytes)| runtime && bytes == 200 * MIB), "{set:?}");
         set.iter().map(|(name, ..)| name.clone()).collect()
     }
 
-    /// What is not answered is kept and tried again until it is.
+    /// Checks that a request without an answer is kept and tried again until there is one.
     fn ends_well(&self, node: &mut KernelNode) {
         assert_eq!(
             self.given_back(),

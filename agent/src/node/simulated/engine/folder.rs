@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the files of a folder do to the engine: tenants come and go with their definitions, and
-//! lists of pages beside these are written and read.
+//! How the files of a folder affect the engine: tenants appear and disappear with their
+//! definitions, and lists of pages beside these are written and read.
 
 use super::super::folder::definitions::{Definitions, Wanted};
 use super::super::folder::files::{Listing, Told, definition_of, name_of};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use cachepilot_models::hash::page_hash;
 use std::path::{Path, PathBuf};
 
-/// The folder and those who know what is in it.
+/// The folder, and the state of its files.
 pub(super) struct Folder {
     path: PathBuf,
     definitions: Definitions,
@@ -19,21 +19,23 @@ pub(super) struct Folder {
 }
 
 impl Folder {
+    /// Opens the folder.
+    ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Returns an error if the folder cannot be read.
     pub(super) fn new(path: &Path, budget_bytes: u64) -> Result<Self> {
         let definitions = Definitions::new(path, budget_bytes)?;
         Ok(Self { path: path.to_path_buf(), definitions, page_files: PageFiles::new(path) })
     }
 
-    /// Problems that were found.
+    /// Number of problems found so far.
     pub(super) fn failures(&self) -> u64 {
         self.definitions.failures() + self.page_files.failures()
     }
 }
 
 impl Engine {
-    /// Does what the files of the folder say now.
+    /// Reads the folder and does what its files say.
     pub(super) fn look_at_folder(&mut self) {
         let Some(mut folder) = self.folder.take() else { return };
         match Listing::of(&folder.path) {
@@ -43,14 +45,15 @@ impl Engine {
         self.folder = Some(folder);
     }
 
-    /// First the tenants: those that come take with them what was read for them.
+    /// Tenants come first, since a new one takes the pages that were read for it.
     fn follow(&mut self, folder: &mut Folder, listing: &Listing) {
         let look = folder.definitions.look(&listing.definitions);
         look.gone.iter().for_each(|file| self.end(file));
         for wanted in look.wanted {
             match self.admit(&wanted) {
                 Ok(()) => {
-                    // Beside a tenant that runs already they are what it was asked for.
+                    // Beside a tenant that runs already, the lists are those that were requested
+                    // for it.
                     if !folder.definitions.runs(&wanted.file) {
                         let name = name_of(&wanted.file);
                         folder.page_files.tenant_began(name, listing, &mut self.warming);
@@ -74,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// The tenant of a file stops.
+    /// Stops the tenant of a file.
     fn end(&mut self, file: &str) {
         for slot in &mut self.slots {
             if slot.file.as_deref() == Some(file)
@@ -85,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// Starts the tenant of a file, in place of the one that the file defined before. That one
-    /// goes on when this one cannot start.
+    /// Starts the tenant of a file, and replaces the one that the file defined before. If the new
+    /// one cannot start, the old one continues.
     fn admit(&mut self, wanted: &Wanted) -> Told<()> {
         let (config, file) = (&wanted.config, Some(wanted.file.as_str()));
         let is_other =
@@ -122,7 +125,7 @@ impl Engine {
     }
 }
 
-/// A number that is the same wherever a tenant of this name runs.
+/// A seed that depends only on the name of a tenant, wherever it runs.
 fn of_name(cgroup: &str) -> u64 {
     cgroup.bytes().fold(0, |hash, byte| page_hash(hash ^ u64::from(byte)))
 }

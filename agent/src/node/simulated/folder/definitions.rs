@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A folder of tenants: one file is one tenant, as kubelet's static pods are. A file that appears
-//! is a tenant that starts, one that goes away is a tenant that stops.
+//! A folder of tenants, in which one file is one tenant, as with kubelet's static pods. A tenant
+//! starts when its file appears and stops when the file is removed.
 
 use super::super::config::TenantConfig;
 use super::super::validate;
@@ -10,25 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A longer file is no definition of a tenant.
+/// A longer file is not a definition of a tenant.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A definition that is not in force yet.
+/// A definition that is not yet in force.
 pub(in super::super) struct Wanted {
     pub(in super::super) file: String,
     pub(in super::super) config: TenantConfig,
     text: String,
 }
 
-/// What a look at the folder found.
+/// The result of reading the folder.
 pub(in super::super) struct Look {
-    /// Files that are there no more, of tenants that ran.
+    /// Removed files whose tenants ran.
     pub(in super::super) gone: Vec<String>,
-    /// New files and those that say something else.
+    /// New files, and files with a new content.
     pub(in super::super) wanted: Vec<Wanted>,
 }
 
-/// The folder, what is in force of it, and what is wrong with it.
+/// The folder, the definitions in force, and the problems.
 pub(in super::super) struct Definitions {
     folder: PathBuf,
     budget_bytes: u64,
@@ -38,8 +38,10 @@ pub(in super::super) struct Definitions {
 }
 
 impl Definitions {
+    /// Opens the folder.
+    ///
     /// # Errors
-    /// [`Error::Io`] when the folder cannot be read.
+    /// Returns [`Error::Io`] if the folder cannot be read.
     pub(in super::super) fn new(folder: &Path, budget_bytes: u64) -> Result<Self> {
         fs::read_dir(folder).map_err(Error::io(folder))?;
         Ok(Self {
@@ -50,8 +52,8 @@ impl Definitions {
         })
     }
 
-    /// Reads the definitions of the folder. What cannot be read or is none is told, and ends
-    /// nobody.
+    /// Reads the definitions of the folder. A file that cannot be read or parsed is reported, and
+    /// stops no tenant.
     pub(in super::super) fn look(&mut self, names: &BTreeSet<String>) -> Look {
         self.problems.keep(|name| names.contains(name));
         let gone: Vec<String> =
@@ -104,19 +106,19 @@ impl Definitions {
         self.in_force.contains_key(file)
     }
 
-    /// The tenant of a definition runs.
+    /// Records that the tenant of a definition runs.
     pub(in super::super) fn started(&mut self, wanted: Wanted) {
         self.problems.solved(&wanted.file);
         self.in_force.insert(wanted.file, wanted.text);
     }
 
-    /// Tells once what is wrong with a file, or with the folder, which has no name; it is tried
-    /// again with the next look.
+    /// Reports once what is wrong with a file, or with the folder, whose name is empty. It is tried
+    /// again at the next read.
     pub(in super::super) fn refused(&mut self, file: &str, message: &str) {
         self.problems.found(file, message);
     }
 
-    /// Problems that were found.
+    /// Number of problems found so far.
     pub(in super::super) fn failures(&self) -> u64 {
         self.problems.count
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files of a folder of tenants: which are there, and what is wrong with one.
+//! The files of a folder of tenants: which exist, and what is wrong with them.
 
 use super::super::validate::MAX_TENANTS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,30 +7,33 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What failed, in the words of the log.
+/// The error is a message for the log.
 pub(in super::super) type Told<T> = std::result::Result<T, String>;
 
 const DEFINITION: &str = ".toml";
 
-/// The names in a folder by what they end with, as all who look at it see them at one time.
+/// The names in a folder by their endings, as of one moment, for all modules that use the folder.
 #[derive(Default)]
 pub(in super::super) struct Listing {
     /// Definitions of tenants, with the ending.
     pub(in super::super) definitions: BTreeSet<String>,
-    /// What the names of the others begin with: each has the name of a definition.
+    /// The names of the other files without their endings; each is the name of a definition.
     pub(in super::super) asked: BTreeSet<String>,
     pub(in super::super) pages: BTreeSet<String>,
     pub(in super::super) warm: BTreeSet<String>,
 }
 
 impl Listing {
+    /// Lists the files of a folder.
+    ///
     /// # Errors
-    /// When the folder cannot be read, or has too many files.
+    /// Returns an error if the folder cannot be read, or has too many files.
     pub(in super::super) fn of(folder: &Path) -> Told<Self> {
         let mut listing = Self::default();
         for entry in fs::read_dir(folder).map_err(|e| e.to_string())? {
             let name = entry.map_err(|e| e.to_string())?.file_name();
-            // One that begins with a dot is still being written, by the habit of editors.
+            // By the convention of editors, a file whose name begins with a dot is still being
+            // written.
             if let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) {
                 listing.add(name);
             }
@@ -72,12 +75,12 @@ pub(in super::super) fn definition_of(name: &str) -> String {
     format!("{name}{DEFINITION}")
 }
 
-/// The name that the files beside a definition begin with.
+/// The name with which the files beside a definition begin.
 pub(in super::super) fn name_of(definition: &str) -> &str {
     definition.strip_suffix(DEFINITION).unwrap_or(definition)
 }
 
-/// The files beside a definition.
+/// The kinds of files beside a definition.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Asked,
@@ -99,10 +102,10 @@ impl Kind {
     }
 }
 
-/// What a file says, if it is not longer than that.
+/// The content of a file of at most `most_bytes`.
 ///
 /// # Errors
-/// Also on what is no plain file: the end of a pipe may never come.
+/// Returns an error also for anything but a regular file, since the end of a pipe may never come.
 pub(super) fn read(path: &Path, most_bytes: u64) -> Told<Vec<u8>> {
     let found = fs::metadata(path).map_err(|e| e.to_string())?;
     if !found.is_file() {
@@ -121,14 +124,14 @@ pub(super) fn read(path: &Path, most_bytes: u64) -> Told<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is wrong with files. A file is tried again with every look, but its problem is told once.
+/// Problems of files. A file is tried again at every read, but its problem is logged once.
 pub(super) struct Problems {
     folder: PathBuf,
-    /// What becomes of the file meanwhile.
+    /// What happens to the file in the meantime, for the log.
     meanwhile: &'static str,
-    /// The last problem of each file that has one; that of the folder has no name.
+    /// The last problem of each file that has one; the folder's own has an empty name.
     last: BTreeMap<String, String>,
-    /// Problems that were found.
+    /// Number of problems found so far.
     pub(super) count: u64,
 }
 
@@ -152,7 +155,7 @@ impl Problems {
         self.last.remove(file);
     }
 
-    /// Forgets those of files that are there no more.
+    /// Forgets problems of files that no longer exist.
     pub(super) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.last.retain(|file, _| is_there(file));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A folder of tenants and of lists of pages: what its files say, and what is wrong with them.
+//! A folder of tenants and of lists of pages: reads its files, and reports what is wrong with them.
 
 pub(super) mod definitions;
 pub(super) mod files;

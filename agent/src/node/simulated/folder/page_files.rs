@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of pages beside the definitions of tenants: `NAME.list` asks for the pages of a tenant
-//! that runs, `NAME.pages` has them, or those of a tenant that is to come, and is renamed to
-//! `NAME.warm` when all of these were read. Files, because whoever moves a definition from folder to
-//! folder can move these too, and needs no other way to speak to a node.
+//! Lists of pages beside the definitions of tenants. `NAME.list` requests the pages of a running
+//! tenant. `NAME.pages` contains them, or those of a future tenant, and is renamed to `NAME.warm`
+//! when all of these were read. Files are used because a program that moves a definition from
+//! folder to folder can move these too, and needs no other connection to a node.
 
 use super::super::limit::PAGE_BYTES;
 use super::super::tenant::Tenant;
@@ -17,10 +17,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A longer file asks for nothing: it holds one number.
+/// A longer file is not a request, which contains one number.
 const MAX_ASKED_BYTES: u64 = 64;
 
-/// What tells a file from the one that is renamed over it, or is written in its place.
+/// Distinguishes a file from one that is renamed over it, or written in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileId {
     inode: u64,
@@ -41,22 +41,22 @@ impl FileId {
     }
 }
 
-/// A list whose pages are read, or were.
+/// A list whose pages are being read, or were read.
 struct Taken {
     file: FileId,
-    /// Whether the node called it `NAME.warm`.
+    /// Whether the node renamed it to `NAME.warm`.
     renamed: bool,
 }
 
-/// A list that was refused: it is read again when it is another file, or there is room for it.
-/// Parsing it every second for nothing would take long.
+/// A refused list. It is read again only if the file changed or there is room for it, as parsing it
+/// every second would take long.
 struct Refused {
     file: FileId,
-    /// How many pages it has; the largest number for one that cannot be read.
+    /// Its number of pages; the largest number if it cannot be read.
     pages: u64,
 }
 
-/// The lists of a folder and what became of them.
+/// The lists of a folder and their states.
 pub(in super::super) struct PageFiles {
     folder: PathBuf,
     taken: BTreeMap<String, Taken>,
@@ -74,7 +74,7 @@ impl PageFiles {
         }
     }
 
-    /// Problems that were found.
+    /// Number of problems found so far.
     pub(in super::super) fn failures(&self) -> u64 {
         self.problems.count
     }
@@ -88,7 +88,7 @@ impl PageFiles {
         self.tell(from, name, done.map_err(|e| e.to_string())).is_some()
     }
 
-    /// The value; or the problem of a file is told.
+    /// Returns the value, or reports the problem of a file.
     fn tell<T>(&mut self, kind: Kind, name: &str, result: Told<T>) -> Option<T> {
         let file = kind.file(name);
         match result {
@@ -103,7 +103,7 @@ impl PageFiles {
         }
     }
 
-    /// Lists the pages of a tenant that somebody asked for.
+    /// Lists the pages of a tenant in response to a request.
     pub(in super::super) fn answer(&mut self, name: &str, tenant: &Tenant) {
         let result = self.list(name, tenant);
         self.tell(Kind::Asked, name, result);
@@ -115,7 +115,7 @@ impl PageFiles {
             .ok_or("not one decimal number of bytes")?;
         let keys = tenant.workload.stream.cache.last_used(most_bytes / PAGE_BYTES);
         let text = page_list::text(&keys, &tenant.cgroup);
-        // Under another name at first: whoever waits for it shall find it whole.
+        // The file is written under another name first, so that a reader never finds half of it.
         let part = self.folder.join(format!(".{}", Kind::Pages.file(name)));
         fs::write(&part, text)
             .and_then(|()| fs::rename(&part, self.path(Kind::Pages, name)))
@@ -123,7 +123,7 @@ impl PageFiles {
             .map_err(|e| e.to_string())
     }
 
-    /// The tenant of a name runs from now on: its lists have served.
+    /// Removes the lists of a name whose tenant runs from now on.
     pub(in super::super) fn tenant_began(
         &mut self,
         name: &str,
@@ -143,7 +143,7 @@ impl PageFiles {
         }
     }
 
-    /// Takes up new lists of tenants that are to come, and drops those that are there no more.
+    /// Begins to read new lists of future tenants, and drops those whose files no longer exist.
     pub(in super::super) fn look(&mut self, listing: &Listing, warming: &mut Warming) {
         self.problems.keep(|file| listing.has(file));
         self.refused.retain(|name, _| listing.pages.contains(name));
@@ -160,14 +160,14 @@ impl PageFiles {
             self.offered(name, warming);
         }
         for name in listing.warm.difference(&listing.pages).filter(is_to_come) {
-            // Another process read it: its pages went with that.
+            // Another process read it, and its pages were lost with that process.
             if !self.taken.contains_key(name) && self.rename(name, Kind::Warm, Kind::Pages) {
                 self.offered(name, warming);
             }
         }
     }
 
-    /// There is a `NAME.pages` of a tenant that is to come.
+    /// Handles a `NAME.pages` of a future tenant.
     fn offered(&mut self, name: &str, warming: &mut Warming) {
         let file = match FileId::of(&self.path(Kind::Pages, name)) {
             Ok(file) => file,
@@ -193,7 +193,7 @@ impl PageFiles {
         }
     }
 
-    /// Reads a list for which there is so much room.
+    /// Reads a list of at most `room` pages.
     fn keys(&mut self, name: &str, file: FileId, room: Option<u64>) -> Told<Vec<u64>> {
         let room = room.ok_or_else(|| format!("more than {MAX_TENANTS} lists"))?;
         let text = read(&self.path(Kind::Pages, name), MAX_LIST_BYTES)?;

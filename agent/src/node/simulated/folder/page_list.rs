@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A list of pages as text: one range per line, `FIRST_PAGE PAGES PATH`, the least recently used
-//! first. Pages have 4 KiB; the path is the rest of the line and may have blanks in it. The pages
-//! of a simulation belong to no file, so that the path is written and not looked at.
+//! first. Pages have 4 KiB; the path is the rest of the line and may contain blanks. The pages of a
+//! simulation belong to no file, so the path is written but not read.
 
 use super::files::Told;
 use crate::pages::Range;
 use crate::pages::format::parts;
 
-/// The longest list: two million pages that lie apart, 8 GiB, and more where they are neighbours.
+/// The greatest size of a list: two million pages that are not adjacent (8 GiB), and more if they
+/// are.
 pub(super) const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// What a list says.
+/// The content of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageList {
-    /// Pages in its order, none when they are too many.
+    /// Pages in the order of the list; empty if there are too many.
     pub(super) keys: Vec<u64>,
-    /// How many it has; the largest number stands for more.
+    /// Number of pages; the largest number represents all greater ones.
     pub(super) pages: u64,
 }
 
-/// The list of these pages. Of too many the last ones are taken: those used most recently.
+/// The text for these pages. If it would be too long, it has the last ones, which were used most
+/// recently.
 pub(super) fn text(keys: &[u64], path: &str) -> String {
     let mut ranges: Vec<Range> = Vec::new();
     for &key in keys {
@@ -47,11 +49,11 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Reads a list. Pages are only counted from where there are more than `most_pages`: a line of a
-/// few bytes may stand for any number of them.
+/// Parses a list. From the line at which there are more than `most_pages`, pages are only counted,
+/// as a short line may represent any number of them.
 ///
 /// # Errors
-/// The number of the first line that is none of a list.
+/// Returns the number of the first line that is not of the format.
 pub(super) fn parse(text: &[u8], most_pages: u64) -> Told<PageList> {
     let mut list = PageList { keys: Vec::new(), pages: 0 };
     let text = text.strip_suffix(b"\n").unwrap_or(text);

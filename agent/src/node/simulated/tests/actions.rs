@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plans: policies, limits, refusals, release.
+//! Tests of plans: policies, limits, refusals, release.
 
 use super::*;
 use crate::wire::result::Outcome;
@@ -21,7 +21,7 @@ fn set_policy(node: &mut SimulatedNode, cgroup: &str, policy: &str) -> wire::Res
     node.apply(&action)
 }
 
-/// Of the next `seconds`.
+/// The miss ratio in the next `seconds`.
 fn miss_ratio(node: &mut SimulatedNode, cgroup: &str, seconds: f64) -> f64 {
     let before = counters(node, cgroup);
     run(node, seconds);
@@ -43,7 +43,7 @@ fn a_swap_keeps_what_is_cached_and_thereby_the_miss_ratio() {
         assert_eq!(set_policy(&mut node, "/kv", policy).outcome(), Outcome::Applied);
         assert_eq!(tenant(&mut node, "/kv").file_bytes, file_bytes);
     }
-    // To fifo and back: adopted from lists in the order of use.
+    // The cache went to fifo and back, and was adopted from lists in the order of use.
     let after = miss_ratio(&mut node, "/kv", 0.1);
     assert!((after - before).abs() < 0.03, "{before} {after}");
     assert_eq!(set_policy(&mut node, "/kv", "lru").outcome(), Outcome::Unchanged);

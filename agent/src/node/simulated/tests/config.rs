@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may be written in a configuration.
+//! Tests of what a configuration may contain.
 
 use super::*;
 use std::path::Path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants that a folder of definitions makes come and go.
+//! Tests of tenants that appear and disappear with the definitions in a folder.
 
 use super::*;
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node as a whole.
+//! Tests of the node as a whole.
 
 mod actions;
 mod config;
@@ -14,7 +14,7 @@ use super::*;
 use crate::node::Node;
 use std::path::Path;
 
-/// Few sizes and a small sample: curves are not what these tests are about.
+/// Few sizes and a small sample, as these tests are not about curves.
 fn curves() -> CurvesConfig {
     CurvesConfig {
         sizes_pages: vec![256, 1024, 4096],
@@ -59,7 +59,7 @@ fn failures(node: &mut SimulatedNode) -> u64 {
     node.observe().unwrap().loss.failed_reads_total
 }
 
-/// Two tenants that compete for one device, the second with a change of phase.
+/// Two tenants that compete for one device; the second one changes its phase.
 const TWO: &str = r#"
     budget_bytes = 67108864
     seed = 7

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Node time and the clock; and how fast a simulation is.
+//! Tests of node time and the clock, and a measurement of the simulation's speed.
 
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that is moved by hand, and by `cost_us` whenever it is read.
+/// A clock that tests move, and that advances by `cost_us` with every read.
 struct ManualClock {
     now_us: Arc<AtomicU64>,
     cost_us: Arc<AtomicU64>,
@@ -43,7 +43,7 @@ fn real_time_follows_the_clock_and_lags_openly_when_the_host_is_slow() {
     assert!(time_us(&mut node) < 5_200_000 && lag.behind > 100 * MS, "{lag:?}");
     assert_eq!((lag.late_ticks_total, lag.worst), (1, lag.behind));
 
-    // It catches up without having skipped anything.
+    // The node catches up and skips nothing.
     cost_us.store(0, Ordering::Relaxed);
     node.tick(100 * MS).unwrap();
     assert_eq!(time_us(&mut node), now_us.load(Ordering::Relaxed));
@@ -58,14 +58,15 @@ fn virtual_time_passes_as_told_and_begins_at_a_fixed_moment() {
     assert_eq!(node.observe().unwrap().time_us, 1_767_225_601_234_000);
 }
 
-/// Time that this thread has spent on a processor.
+/// CPU time of this thread, seconds.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
-/// Four tenants that mostly hit, as many policies: accesses per second of one core. Run by
-/// `cargo test --release -p cachepilot-agent --lib accesses_per_second -- --ignored --nocapture`.
+/// Measures four tenants that mostly hit, each with another policy: accesses per second of one
+/// core. Run by `cargo test --release -p cachepilot-agent --lib accesses_per_second -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn accesses_per_second() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Determinism, conservation, and what queueing theory says.
+//! Tests of determinism, conservation, and the laws of queueing theory.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn uniform(device: &str, concurrency: u32, accesses_per_op: u32, service_us: f64
     ))
 }
 
-/// What happened in `seconds`, after as many of warming up.
+/// The counters before and after `seconds`, which follow as many seconds of warming up.
 fn steady(node: &mut SimulatedNode, seconds: f64) -> (wire::Counters, wire::Counters) {
     run(node, seconds);
     let before = counters(node, "/u");
@@ -68,7 +68,8 @@ fn throughput_is_that_of_the_device_when_it_is_saturated() {
     }
 }
 
-/// Operations in flight = throughput x time of an operation, queueing included.
+/// Little's law: operations in flight = throughput times the duration of an operation, with
+/// queueing.
 #[test]
 fn littles_law_holds() {
     for iops in [5_000, 1_000_000] {
@@ -100,7 +101,7 @@ fn two_nodes_of_one_seed_agree_in_everything_and_another_seed_differs() {
         let mut node = virtual_node(text);
         ticks.iter().for_each(|&seconds| run(&mut node, seconds));
         let mut seen = node.observe().unwrap();
-        // How often one looked is no property of the node.
+        // The number of observations is not a property of the node.
         seen.tenants.iter_mut().for_each(|t| t.curves_generation = 0);
         seen
     };

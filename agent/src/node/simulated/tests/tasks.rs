@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Named tasks: policies that treat them apart are candidates, and know them when they are attached.
+//! Tests of named tasks: policies that treat them apart are candidates, and get them when they are
+//! attached.
 
 use super::*;
 
-/// Three tasks: 22 scans beside its lookups. Simulated on a part of the pages, large enough that
-/// `get_scan` with this task is told from the default: 0.47 and 0.54 in full simulation.
+/// A tenant with three tasks, of which 22 scans beside the lookups. It is simulated on a share of
+/// the pages, large enough to distinguish `get_scan` with this task from the default: 0.47 and 0.54
+/// in full simulation.
 fn node() -> SimulatedNode {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -33,7 +35,7 @@ fn name(node: &mut SimulatedNode, names: &[&str]) {
     node.name_tasks(&[wire::NamedTasks { cgroup: "/db".into(), cgroup_id, names }]);
 }
 
-/// Misses that a policy would have had since totals began, of all accesses.
+/// The misses that a policy would have had since totals began, as a share of all accesses.
 fn misses(seen: &wire::Tenant, policy: &str) -> Option<f64> {
     let told = seen.counterfactuals.as_ref().unwrap();
     let groups = told.accesses_total.len();

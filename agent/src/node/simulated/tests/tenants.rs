@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tenants that come and go, phases, curves, failures.
+//! Tests of tenants that appear and disappear, of phases, curves and failures.
 
 use super::*;
 use crate::wire::result::Outcome;

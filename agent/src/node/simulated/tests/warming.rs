@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of pages: written for tenants that run, read for those that are to come.
+//! Tests of lists of pages: written for running tenants, read for future ones.
 
 use super::*;
 use std::fs;
 
-/// One read at a time, of so many milliseconds.
+/// A device with one read at a time, of `read_ms` milliseconds.
 fn slow(read_ms: u32) -> String {
     format!("device = {{ read_us = {}.0, parallelism = 1, iops = 10000000 }}", read_ms * 1000)
 }
@@ -54,7 +54,7 @@ fn a_question_that_cannot_be_understood_is_told_once_and_one_about_nobody_waits(
     for (i, asked) in ["ten", "-1", "1 2", &"1".repeat(65)].iter().enumerate() {
         fs::write(dir.path().join("kv.list"), asked).unwrap();
         run(&mut node, 2.0);
-        // The first three are alike.
+        // The first three give the same message.
         assert_eq!(failures(&mut node), 1 + i as u64 / 3, "{asked}");
     }
     assert_eq!(names(dir.path()), ["gone.list", "kv.list", "kv.toml"]);
@@ -87,7 +87,7 @@ fn reading_takes_the_time_of_reads_one_after_another() {
     }
 }
 
-/// With 100 us of service and 100 us of a read, and nothing that is read twice.
+/// The service takes 100 us and a read takes 100 us, and nothing is read twice.
 #[test]
 fn a_tenant_that_runs_waits_for_one_read_more_at_most() {
     let cold = definition("/other", 1 << 30);
@@ -164,7 +164,7 @@ fn a_tenant_that_comes_too_early_begins_with_what_was_read() {
     assert_eq!(names(dir.path()), ["kv.toml"]);
     run(&mut node, 3.0);
     assert_eq!(counters(&mut node, "/kv").misses_total, 500);
-    // The read that the device had of the list ended, of which nobody has anything.
+    // The device finished the read for the list, which nobody needs any more.
     assert_eq!((reads(&mut node), failures(&mut node)), (500 + 1 + 500, 0));
 }
 

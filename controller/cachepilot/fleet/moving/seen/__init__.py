@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rollout is shown of nodes and of who is on them, and for how long it waits for that."""
+"""What a rollout observes of nodes and their tenants, and how long it waits for that."""

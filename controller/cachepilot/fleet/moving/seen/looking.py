@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node as a rollout is shown it: made of what its last cycle published."""
+"""A rollout's view of a node, made from what the node's last cycle published."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ NO_SESSION = "its agent has no session"
 
 @dataclass(frozen=True)
 class FleetSeen:
-    """A fleet at one look: some nodes, and what was published of all that are not lost."""
+    """One observation of a fleet: some nodes, and the reports of all nodes that are not lost."""
 
     nodes: Mapping[str, NodeSeen]
     fresh: Sequence[Report]
 
 
 def fleet_seen(names: Iterable[str], loops: Mapping[str, NodeLoop]) -> FleetSeen:
-    """The nodes of those names, and whom the rest can be planned with.
+    """Return the nodes of those names, and the reports for planning the rest of a rollout.
 
-    A node is looked at once: it may be lost between two looks, which would then differ.
+    Each node is read once: it may be lost between two readings, which would then disagree.
     """
     told = {name: _told(name, loops) for name in {*names, *loops}}
     fresh = [told[name][0] for name in loops if not told[name][1]]
@@ -35,12 +35,12 @@ def fleet_seen(names: Iterable[str], loops: Mapping[str, NodeLoop]) -> FleetSeen
 
 
 def node_seen(name: str, loops: Mapping[str, NodeLoop]) -> NodeSeen:
-    """One node; `lost` where it was never seen, or nothing comes from it."""
+    """Return one node; its `lost` is set if it was never seen or sends nothing."""
     return _node_seen(*_told(name, loops))
 
 
 def _told(name: str, loops: Mapping[str, NodeLoop]) -> tuple[Report | None, str]:
-    """What was published of a node, and why it is lost; empty while it is not."""
+    """Return the last report of a node, and why the node is lost ("" if it is not)."""
     loop = loops.get(name)
     report = None if loop is None else loop.report
     if loop is None or report is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rollout is shown at one time, and what it orders; values alone."""
+"""What a rollout observes at one time, and what it orders; plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cachepilot.fleet.moving.seen.patience import lost_looks, lost_s, return_s
 
 @dataclass(frozen=True)
 class SloSeen:
-    """An SLO in the last interval; `met` is None where nothing was measured."""
+    """An SLO in the last interval; `met` is None if nothing was measured."""
 
     kind: str
     target: float
@@ -20,11 +20,11 @@ class SloSeen:
 
 @dataclass(frozen=True)
 class TenantSeen:
-    """A tenant in the last interval: operations/s, None where it did nothing, and its SLOs.
+    """A tenant in the last interval: operations/s (None if it did nothing) and its SLOs.
 
-    Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
-    fills its limit of `limit_bytes`; `held_bytes` is what it holds, and `missed_pages` what it had
-    to read.
+    Without an SLO, it must keep the share `keep` of its earlier throughput. `is_full` says that its
+    page cache fills its limit of `limit_bytes`. `held_bytes` is its used memory, and `missed_pages`
+    the pages that it had to read.
     """
 
     ops: float | None
@@ -38,7 +38,10 @@ class TenantSeen:
 
 @dataclass(frozen=True)
 class NodeSeen:
-    """A node at its last snapshot, at `time_s` of its own; `lost` says why none comes."""
+    """A node at its last snapshot, taken at `time_s` of the node's clock.
+
+    `lost` says why no snapshots come; it is "" if they do.
+    """
 
     time_s: float
     tenants: Mapping[str, TenantSeen]
@@ -47,11 +50,11 @@ class NodeSeen:
 
 @dataclass(frozen=True)
 class Observation:
-    """What is known at `now_s` of the tenant of the present move, and of both its nodes.
+    """What is known at `now_s` of the tenant of the present move, and of the nodes.
 
-    `where` is the node that the provider names, None where there is none; `unknown` says why it
-    cannot tell, `refused` why the last order was not carried out, and `warmth` what came of the
-    last one to read a page cache. Nodes tell something once in `interval_s`.
+    `where` is the node that the provider names, or None; `unknown` says why it cannot name one.
+    `refused` says why the last order was not carried out. `warmth` is the progress of the last
+    order to read a page cache. Nodes report once in `interval_s`.
     """
 
     now_s: float
@@ -64,22 +67,22 @@ class Observation:
 
     @property
     def lost_s(self) -> float:
-        """So long nothing may be measured, or a tenant take to appear."""
+        """Seconds without a measurement, or without an arrival, until a move is given up."""
         return lost_s(self.interval_s)
 
     @property
     def lost_looks(self) -> int:
-        """So many snapshots in a row may lack a tenant before it counts as gone."""
+        """How many snapshots in a row may lack a tenant before it counts as gone."""
         return lost_looks(self.interval_s)
 
     @property
     def return_s(self) -> float:
-        """So long it is tried to move a tenant back."""
+        """For how many seconds a rollback is tried."""
         return return_s(self.interval_s)
 
 
 class Act(StrEnum):
-    """What is ordered: to move a tenant, to read its page cache on its target, to drop that."""
+    """The kinds of orders: move a tenant, read its page cache on the target, or drop that."""
 
     MOVE = "move"
     WARM = "warm"
@@ -88,7 +91,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True)
 class Order:
-    """What the provider is to do; to `WARM` means `most_bytes` of the page cache at most."""
+    """An order for the provider; `WARM` reads at most `most_bytes` of the page cache."""
 
     cgroup: str
     from_node: str
@@ -99,7 +102,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Step:
-    """What comes of one look: the rollout from now on, an order, and what is told of it."""
+    """The outcome of one observation: the next rollout, an order, and events for the log."""
 
     rollout: Rollout
     order: Order | None = None

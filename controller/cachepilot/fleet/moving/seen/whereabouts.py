@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is on the nodes that are left of a rollout, by their agents and by the provider.
+"""The tenants on the remaining nodes of a rollout, as seen by the agents and by the provider.
 
-An agent leaves a tenant out whose cgroup it could not read, and a session may begin with a
-snapshot of only some. So nobody counts as gone before the provider says so, too, and nobody who
-came is moved whom the provider does not have there.
+An agent leaves out a tenant whose cgroup it could not read, and the first snapshot of a session may
+be incomplete. A tenant therefore counts as gone only if the provider agrees. A tenant that came to
+a node is moved only if the provider has it there.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from cachepilot.domain.moving import MoveState, Rollout
 from cachepilot.fleet.moving.seen.observation import NodeSeen
 
 Where = Callable[[str], tuple[str | None, str]]
-"""The node that the provider names for a cgroup, None for none, and why it cannot tell."""
+"""Returns the node that the provider names for a cgroup, or None, and why it cannot name one."""
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """What keeps nodes that are left from being planned with.
+    """What prevents planning with the remaining nodes.
 
-    `waits` is, by node, what is waited for first, and `refused` why a node is not drained if that
-    stays so. `gone` are the tenants that are not there any more, and in words where they are.
-    `unseen` are nodes with a tenant that their agents do not show: how much memory it takes is not
-    known, so that nobody may be moved to them.
+    `waits` has, by node, the first reason to wait. `refused` has the reason why the node is not
+    drained if that does not change. `gone` has, by cgroup, the tenants that left, and in words
+    where they are. `unseen` are nodes with a tenant that their agents do not report: the memory it
+    takes is not known, so no tenant may be moved there.
     """
 
     waits: dict[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Whereabouts:
         self.refused[node] = f"node {node}: {why}"
 
     def _asked(self, node: str, cgroup: str, where: Where) -> tuple[str | None, str]:
-        """Where a tenant is that its node does not show; it may be on that node."""
+        """Ask the provider about a tenant that its node does not report; it may be on that node."""
         at, unknown = where(cgroup)
         if unknown or at == node:
             self.unseen.add(node)
@@ -53,7 +53,7 @@ class Whereabouts:
             self.gone[cgroup] = f"it is on {at}" if at else "no node has it"
 
     def _shown(self, node: str, cgroup: str, where: Where) -> None:
-        """A tenant that its node shows stays there if whoever moves it has it elsewhere."""
+        """Treat a tenant that its node reports as gone if the provider has it elsewhere."""
         at, unknown = where(cgroup)
         if at != node:
             told = f"it is not known where it is: {unknown}"
@@ -69,7 +69,7 @@ class Whereabouts:
 
 
 def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) -> Whereabouts:
-    """That of the nodes that are left, and of those to which their tenants are to go."""
+    """Examine the remaining nodes, and the nodes to which their tenants are to go."""
     found = Whereabouts()
     for node in rollout.left:
         there = seen[node]
@@ -77,7 +77,7 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
             found._lost(node, there.lost)
             continue
         going = [one.move.cgroup for one in rollout.going(node)]
-        # Who does nothing can be spread, once anything is measured of the node.
+        # A tenant that does nothing can be spread, once any tenant of the node is measured.
         may_be_idle = rollout.spreads and any(one.ops is not None for one in there.tenants.values())
         for cgroup in going:
             tenant = there.tenants.get(cgroup)
@@ -87,7 +87,7 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
                 found.waits.setdefault(node, f"nothing is measured of {cgroup}")
             if tenant is not None and rollout.spreads:
                 found._shown(node, cgroup, where)
-        # Where tenants are spread some stay.
+        # If tenants are spread, other tenants stay on the node, so newcomers do not matter.
         others = set() if rollout.spreads else there.tenants.keys() - set(going)
         for cgroup in sorted(others):
             found._came(node, cgroup, where)

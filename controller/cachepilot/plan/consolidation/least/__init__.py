@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants need at least on a device, and a table of that over how long its reads wait."""
+"""The least needs of tenants on a device, and a table of them over the wait of its reads."""

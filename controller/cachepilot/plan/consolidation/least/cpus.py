@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs that tenants need, and how many of them a node can give.
+"""CPUs that tenants need, and how many of them a node can provide.
 
-What a tenant needs is stated by its operator, or else measured: its CPU time per second, a mean of
-some seconds. A mean does not tell how many of its tasks want to run at a moment. Of tasks that come
-independently of each other and never wait, that number has a Poisson distribution: its variance is
-its mean (M/G/infinity; Takacs, 1962). So beside the mean `MARGIN` standard deviations stay free,
-the square-root rule for many servers (Halfin and Whitt, 1981). With one of them more tasks want to
-run than there are CPUs for at most a sixth of the time. On 2 CPUs half of their time may be needed,
-on 8 70%, on 64 88%. Stated CPUs are taken to be all that a tenant needs: nothing is added.
+The operator states what a tenant needs; otherwise it is measured as CPU time per second, a mean
+over some seconds. A mean does not show how many tasks want to run at one moment. For tasks that
+arrive independently of each other and never wait, that number has a Poisson distribution, whose
+variance is its mean (M/G/infinity; Takacs, 1962). So `MARGIN` standard deviations stay free beside
+the mean, which is the square-root rule for many servers (Halfin and Whitt, 1981). With one standard
+deviation, more tasks than CPUs want to run at most a sixth of the time. Tenants may then need half
+of the time of 2 CPUs, 70% of 8, and 88% of 64. Stated CPUs are assumed to be all that a tenant
+needs, so nothing is added to them.
 """
 
 from collections.abc import Sequence
@@ -20,17 +21,17 @@ from cachepilot.plan.problem.asked import Asked
 
 MARGIN = 1.0
 COUNT_MAX = 1 << 40
-"""Where CPUs bound nothing."""
+"""The number of tenants that fit if CPUs are no limit."""
 
 
 def with_margin(mean: FloatArray) -> FloatArray:
-    """CPUs that are to be there for tasks that need so many on average."""
+    """The CPUs that must be there for tasks that need `mean` CPUs on average."""
     found: FloatArray = mean + MARGIN * np.sqrt(np.maximum(mean, 0.0))
     return found
 
 
 def without_margin(cpus: FloatArray) -> FloatArray:
-    """How many of so many CPUs tasks may need on average: the inverse of `with_margin`."""
+    """The CPUs that tasks may need on average: the inverse of `with_margin`."""
     root = (np.sqrt(MARGIN**2 + 4 * np.maximum(cpus, 0.0)) - MARGIN) / 2
     found: FloatArray = root**2
     return found
@@ -38,9 +39,9 @@ def without_margin(cpus: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CpuNeeds:
-    """CPUs that I tenants need now, (I,): as `stated`, or as `measured` where nothing is stated.
+    """CPUs that I tenants need now, (I,): `stated`, or `measured` if nothing is stated.
 
-    Both are 0 where nothing is known; `known` says where anything is.
+    Both are 0 if neither is known; `known` marks the tenants with either.
     """
 
     stated: FloatArray
@@ -49,7 +50,7 @@ class CpuNeeds:
 
     @classmethod
     def of(cls, asked: Asked) -> "CpuNeeds":
-        """Those of the tenants of a node."""
+        """The CPUs that the tenants of a node need."""
         pairs = list(zip(asked.objectives, asked.tenants, strict=True))
         stated = [objective.cpus for objective, _ in pairs]
         measured = [
@@ -67,7 +68,7 @@ class CpuNeeds:
 
     @classmethod
     def joined(cls, parts: Sequence["CpuNeeds"]) -> "CpuNeeds":
-        """Those of several nodes, one after another."""
+        """Concatenate the needs of several nodes."""
         return cls(
             stated=np.concatenate([one.stated for one in parts]),
             measured=np.concatenate([one.measured for one in parts]),
@@ -75,19 +76,22 @@ class CpuNeeds:
         )
 
     def now(self, row: int) -> float | None:
-        """What one tenant needs now; None where that is not known."""
+        """The CPUs that one tenant needs now; None if not known."""
         return float(self.stated[row] + self.measured[row]) if self.known[row] else None
 
     def short(self, more: FloatArray, cpus: float) -> FloatArray:
-        """By how many of a node's CPUs all of them, who needed `more`, (I, T), are short, (T,)."""
+        """The CPUs that a node with `cpus` lacks for all of the tenants, (T,).
+
+        `more`, (I, T), is how much more they needed at each time. Negative if there are enough.
+        """
         measured = self.measured.sum() + more.sum(axis=0)
         found: FloatArray = with_margin(measured) + self.stated.sum() - cpus
         return found
 
     def more_like(self, more: FloatArray, cpus: float) -> IntArray:
-        """How many more tenants like each fit on a node with all of them, (I,), by its CPUs.
+        """How many more tenants like each fit on a node beside its tenants, (I,), by its CPUs.
 
-        They needed `more`, (I, T), when it needed more, all at once.
+        At each time all copies need `more`, (I, T), at once.
         """
         if not np.isfinite(cpus):
             return np.full(self.stated.size, COUNT_MAX)
@@ -103,7 +107,7 @@ class CpuNeeds:
 
 
 def _times(free: FloatArray, need: FloatArray) -> IntArray:
-    """How often a need fits into what is free."""
+    """How many times a need fits into what is free."""
     most = np.full(np.broadcast_shapes(np.shape(free), need.shape), float(COUNT_MAX))
     fit = np.divide(free, need, out=most, where=need > 0)
     found: IntArray = np.floor(np.minimum(fit, COUNT_MAX)).astype(np.int64)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every tenant needs on a device at a given wait, to keep its SLOs or what it does now.
+"""The needs of every tenant on a device at a given wait: what meets SLOs or keeps throughput.
 
-Conservative: a curve counts with its error bar, an SLO of throughput or latency with the error
-of the throughput model. A tenant without an SLO keeps its predicted throughput to within
-`TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
+The needs are conservative. A curve counts with its error bar, and an SLO of throughput or latency
+with the error of the throughput model. A tenant without an SLO keeps its predicted throughput
+within `TOLERANCE`. If its curves are too uncertain for that, it needs what it has now.
+
+Curves are followed if the planner can rely on them; for other tenants the measured miss ratio
+counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,15 +27,18 @@ from cachepilot.plan.problem.problem import SLO_MARGIN, build, min_ops_of, usabl
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
 TOLERANCE = 0.02
-"""How much of its present throughput a tenant without an SLO may lose."""
+"""The share of its present throughput that a tenant without an SLO may lose."""
 MODEL_ERROR_MAX = 0.5
-"""Of an SLO of throughput: no more than this is added for the error of the model."""
+"""The greatest model error that counts, as a share of the throughput that an SLO needs."""
 FREE = frozenset((Held.NOT, *BY_MODE))
-"""Whose curves are followed: it is advice, which no mode forbids."""
+"""The reasons `held` with which curves are followed.
+
+The results are advice, which no mode forbids.
+"""
 
 
 def pessimistic(curves: Curves) -> Curves:
-    """The curves with their error bars on top."""
+    """Add the error bars to the miss ratios of curves."""
     if curves.error_bar is None:
         return curves
     ratios = np.minimum(np.add(curves.miss_ratio, curves.error_bar, dtype=np.float64), 1.0)
@@ -40,7 +46,7 @@ def pessimistic(curves: Curves) -> Curves:
 
 
 def between(curves: Curves, least: int, most: int) -> Curves:
-    """The curves from `least` to `most` bytes only, both of them points."""
+    """Cut the curves to `least` to `most` bytes; both become points."""
     sizes = curves.sizes_bytes
     low, high = max(least, 1), max(least, most, 1)
     inside = sizes[(sizes > low) & (sizes < high)]
@@ -54,12 +60,11 @@ def between(curves: Curves, least: int, most: int) -> Curves:
 class Targets:
     """What N tenants must keep wherever they are, arrays of shape (N,).
 
-    `min_ops` is 0 and `max_miss` inf where nothing of the kind is asked. Tenants without an SLO,
-    which have no SLO, keep at least what they do now less the tolerance.
-    `present_miss` is the predicted miss ratio of what they have, the measured one where curves are
-    not followed. `may_stay` says for whom what it has, `current_bytes` or what is pinned, counts
-    as enough if it is predicted to be, without error bars. `wait_us` is how long a read of their
-    device waits now.
+    `min_ops` is 0 and `max_miss` inf where no SLO sets them. A tenant without an SLO keeps at least
+    its present throughput minus the tolerance. `present_miss` is the predicted miss ratio of its
+    present setting, or the measured one if its curves are not followed. `current_bytes` is its
+    present or pinned limit. `may_stay` marks tenants for which this limit counts as enough if it is
+    predicted to be, without error bars. `wait_us` is the present wait of a read of their device.
     """
 
     asked: Asked
@@ -77,9 +82,10 @@ class Targets:
     def of(
         cls, snapshot: Snapshot, asked: Asked, config: Config, proven: Collection[str] = ()
     ) -> "Targets":
-        """The SLOs of the tenants of a node, as it is now.
+        """Return what the tenants of a node must keep, from its present state.
 
-        What those in `proven` have was measured to be enough: no error of a prediction is added.
+        For tenants in `proven` a measurement showed that their present limit is enough, so no error
+        of a prediction is added.
         """
         here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
@@ -109,7 +115,10 @@ class Targets:
 
     @classmethod
     def joined(cls, parts: Sequence["Targets"]) -> "Targets":
-        """Those of several nodes, one after another; nothing is known of a common wait."""
+        """Concatenate the targets of several nodes.
+
+        There is no common wait; `wait_us` is 0.
+        """
         asked = Asked(
             tenants=tuple(chain.from_iterable(one.asked.tenants for one in parts)),
             objectives=tuple(chain.from_iterable(one.asked.objectives for one in parts)),
@@ -131,14 +140,17 @@ class Targets:
 
 
 def _kept_bytes(asked: Asked) -> IntArray:
-    """What tenants have, or are given where that is pinned."""
+    """The present limit of each tenant, or the pinned one."""
     pairs = zip(asked.tenants, asked.limits(FREE), strict=True)
     kept = [one.limit_bytes if limit is None else limit for one, limit in pairs]
     return np.array(kept, dtype=np.int64)
 
 
 def _is_allowed(asked: Asked) -> BoolArray:
-    """Whose present policy and limit are not pinned to others, nor the policy ruled out."""
+    """Mark the tenants whose present policy and limit are allowed, (N,).
+
+    No pin differs from them, and the objective does not rule the policy out.
+    """
     rows = zip(asked.tenants, asked.policies(FREE), _kept_bytes(asked).tolist(), strict=True)
     found = [
         (not policies or one.policy in policies) and one.limit_bytes == kept
@@ -148,16 +160,17 @@ def _is_allowed(asked: Asked) -> BoolArray:
 
 
 def everything(snapshot: Snapshot) -> int:
-    """A budget in which whatever tenants have, or their floors, fits."""
+    """A budget that fits the present limits or the floors of all tenants, in bytes."""
     most = [max(tenant.limit_bytes, tenant.floor_bytes) for tenant in snapshot.tenants]
     return max(snapshot.node.budget_bytes, min(sum(most), 1 << 48))
 
 
 @dataclass(frozen=True)
 class Point:
-    """What N tenants need at one wait, shape (N,): memory, a policy, and what they then read.
+    """What N tenants need at one wait, (N,): memory, a policy, and the reads that remain.
 
-    `kept` is whether that keeps what they must; where nothing would, it is what they have.
+    `kept` marks tenants that have what they must keep with it. If nothing is enough for a tenant,
+    the other fields are its present setting.
     """
 
     size_bytes: IntArray
@@ -167,7 +180,7 @@ class Point:
     kept: BoolArray
 
     def part(self, begin: int, end: int) -> "Point":
-        """That of some of the tenants, one after another."""
+        """The needs of the tenants from index `begin` to before `end`."""
         rows = slice(begin, end)
         return Point(
             self.size_bytes[rows],
@@ -180,7 +193,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Needs:
-    """N tenants with their SLOs on a device, where a read that does not wait takes `idle_us`."""
+    """N tenants with their targets on a device that takes `idle_us` for a read without a wait."""
 
     targets: Targets
     model: Throughput
@@ -198,9 +211,9 @@ class Needs:
         config: Config,
         refuted: Mapping[str, int] = MappingProxyType({}),
     ) -> "Needs":
-        """The needs on the node of a snapshot, whose own tenants do not count here.
+        """Build the needs on the node of a snapshot; only the tenants of `targets` count.
 
-        Tenants that missed what they must keep with less have at least what is `refuted`, bytes.
+        A tenant that missed its targets with less memory gets at least the bytes in `refuted`.
         """
         asked = targets.asked
         least, most, _ = bounds(asked, FREE, snapshot.node.budget_bytes)
@@ -226,9 +239,9 @@ class Needs:
 
     @classmethod
     def joined(cls, parts: Sequence["Needs"]) -> "Needs":
-        """Those of several nodes, one after another, on a device without a time of its own.
+        """Concatenate the needs of several nodes, on a device with an idle time of 0.
 
-        There all of the time that a read takes is a wait.
+        There, a wait is all of the time that a read takes.
         """
         models = [one.model for one in parts]
         policies = max((one.usable.shape[1] for one in parts), default=0)
@@ -252,17 +265,17 @@ class Needs:
         )
 
     def in_force(self) -> "Needs":
-        """Those of tenants with an SLO under the policies that they have, which alone are sure.
+        """Restrict tenants with an SLO to their present policies, the only ones that are certain.
 
-        Of any other nothing was measured of the tenant yet: it is simulated, and attached once that
-        is worth it. Of one whose present policy is not allowed, all that are count. A tenant
-        without an SLO is owed what it does now, not a measurement beforehand; on a device that is a
-        little slower it has that only with a better policy.
+        Other policies of a tenant are only simulated, never measured, until they are attached. If
+        the present policy is not allowed, all allowed policies count. A tenant without an SLO must
+        keep its present throughput, but is owed no measurement beforehand. On a slightly slower
+        device it can keep that only with a better policy.
         """
         if self.usable.size == 0:
             return self
         kept = np.zeros_like(self.usable)
-        # Curves that are not followed are not there, nor the policies that they know.
+        # The curves of tenants that do not follow them are not packed, nor are their policies.
         rows = np.flatnonzero(self.targets.follows)
         present = self.targets.present[rows]
         kept[rows, present] = self.usable[rows, present]
@@ -271,7 +284,7 @@ class Needs:
         return replace(self, usable=np.where(is_sure[:, None], kept, self.usable))
 
     def allowed_miss(self, wait_us: float | FloatArray) -> FloatArray:
-        """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""
+        """The greatest miss ratio that meets the targets at a wait, (N,); negative if none does."""
         slope = self.model.per_miss + self.model.per_wait * wait_us
         with np.errstate(divide="ignore"):
             by_ops = (self.model.scale / self.targets.min_ops - self.model.base) / slope
@@ -286,9 +299,9 @@ class Needs:
         return np.where(self.targets.follows, ratios.min(axis=(1, 2)), self.targets.present_miss)
 
     def at(self, wait_us: float | FloatArray, most_miss: FloatArray | None = None) -> Point:
-        """What is needed while every device read waits so long, the same for all or of each, (N,).
+        """Return what tenants need while every device read waits `wait_us`, one for all or (N,).
 
-        No tenant is to miss more than `most_miss`, (N,), where that is given.
+        `most_miss`, (N,), is a further bound on their miss ratios.
         """
         targets, allowed = self.targets, self.allowed_miss(wait_us)
         if most_miss is not None:
@@ -302,7 +315,7 @@ class Needs:
         by_curve = targets.follows & np.isfinite(size)
         pages = pages_up(np.ceil(np.where(by_curve, size, 0.0)).astype(np.int64))
         pages = np.clip(pages, self.least_bytes, self.most_bytes)
-        # A tenant without an SLO may keep what it has, whatever the error bars say.
+        # A tenant without an SLO may keep its present setting, regardless of error bars.
         stays = targets.may_stay & (targets.present_miss <= allowed)
         has_enough = (pages >= current) & (current >= self.least_bytes)
         by_curve = by_curve & ~(stays & has_enough)
@@ -317,9 +330,10 @@ class Needs:
         )
 
     def without_more(self, point: Point) -> Point:
-        """The same, but tenants without an SLO that would need more than they have are not kept.
+        """Mark tenants without an SLO that would need more than they have as not kept.
 
-        What it has is enough now, and no memory that others free is to be needed for that.
+        Their present memory is enough now, and this must not depend on memory that other tenants
+        free.
         """
         targets = self.targets
         had = np.maximum(targets.current_bytes, self.least_bytes)

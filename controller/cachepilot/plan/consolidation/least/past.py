@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants needed in the last day, beside what they need now.
+"""What tenants needed in the last day, relative to what they need now.
 
-A tenant that is small now may have been large an hour ago, and may be again. So what was needed is
-kept by the quarter of an hour (`cachepilot.domain.past.need`), and a node has to have what all of
-its tenants needed together in each of them: the maximum over time of the sum, not the sum of the
-maxima, as tenants whose regimes do not coincide can share what one of them needs at a time.
+A tenant that is small now may have been large an hour ago, and may be again. So needs are stored
+per quarter of an hour, called a slot (`cachepilot.domain.past.need`). A node must have what all of
+its tenants needed together in each slot. This is the maximum over time of the sum, not the sum of
+the maxima: tenants whose regimes do not coincide can share memory that only one of them needs at a
+time.
 
-Needs of the past are counted as the difference from the present need on the device where they were
-seen, which is added to what is needed on any other. Of a tenant that moved that is the difference
-from its last need where it was, if it needed more: how much less it would have needed where it is
-now the other device does not tell. What its need rose by since is part of that, and not added once
-more. Where nothing is known of a time, a tenant counts as it is now.
+A past need counts as its difference from the present need, on the device where it was seen. The
+difference is added to the need on any other device. For a tenant that moved, it is the difference
+from its last need on its former node, if it is positive: the former device does not show how much
+less the tenant would have needed on the present one. A rise of the need since the move is part of
+this difference, and is not added twice. If nothing is known of a slot, the tenant counts with its
+present need.
 
-CPUs that an operator states are those of any time. Else what was measured counts: CPU time per
-second, of a tenant on which it was not measured yet none.
+CPUs that an operator states apply at all times. Otherwise the measured CPU time per second counts;
+for a tenant without such a measurement, 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,20 +32,23 @@ from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 
 NOW = 0
-"""The index of the present among times."""
+"""The index of the present among the times."""
 PastByTenant = Mapping[tuple[str, str], PastNeeds]
 """What tenants needed, by node and cgroup."""
 
 
 def needed_here(needs: Needs) -> Point:
-    """What the tenants of a node need at the present wait of its device, as they are placed by."""
+    """What the tenants of a node need at the present wait of its device.
+
+    Tenants with an SLO count with their present policies, as in a packing.
+    """
     return needs.in_force().at(needs.targets.wait_us)
 
 
 def needs_now(snapshot: Snapshot, objectives: Objectives, config: Config) -> dict[str, Need]:
-    """What the tenants of a node need, as far as is known.
+    """What the tenants of a node need, by cgroup.
 
-    Of a tenant without curves to follow, or whose SLO no memory meets, nothing is.
+    Leaves out tenants without curves to follow, and tenants whose SLO no memory meets.
     """
     targets = Targets.of(snapshot, Asked.of(snapshot, objectives), config)
     point = needed_here(Needs.of(targets, snapshot, config))
@@ -60,7 +65,7 @@ def needs_now(snapshot: Snapshot, objectives: Objectives, config: Config) -> dic
 
 
 def slots_of(known: Iterable[PastNeeds]) -> IntArray:
-    """Every slot from the first to the last of which anything is known."""
+    """All slots from the first to the last one with a known need."""
     ends = [(int(one.slots[0]), int(one.slots[-1])) for one in known if one.slots.size]
     if not ends:
         return np.zeros(0, dtype=np.int64)
@@ -68,7 +73,10 @@ def slots_of(known: Iterable[PastNeeds]) -> IntArray:
 
 
 def _beyond(more: FloatArray, last: FloatArray, now: FloatArray) -> FloatArray:
-    """What was needed `more` on another node than the last time there, less what rose since."""
+    """Reduce what was needed `more` on a former node by the rise of the need since then.
+
+    Negative differences stay as they are.
+    """
     risen = np.fmax(now - last, 0.0)
     found: FloatArray = np.where(more > 0, np.maximum(more - risen, 0.0), more)
     return found
@@ -76,7 +84,7 @@ def _beyond(more: FloatArray, last: FloatArray, now: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Past:
-    """By how much I tenants needed more at each of T times than now, less where it is negative.
+    """How much more I tenants needed at each of T times than now; negative if less.
 
     Arrays of shape (I, T). The first time is now; `slots`, (T - 1,), are the others.
     """
@@ -88,13 +96,16 @@ class Past:
 
     @classmethod
     def none(cls, tenants: int) -> "Past":
-        """That of tenants of which nothing is known."""
+        """The past of tenants of which nothing is known."""
         nothing = np.zeros((tenants, 1))
         return cls(np.zeros(0, dtype=np.int64), nothing.astype(np.int64), nothing, nothing)
 
     @classmethod
     def of(cls, needs: Needs, node: str, before: PastByTenant, slots: IntArray) -> "Past":
-        """That of the tenants of a node; nobody needed more, or less, than it may have now."""
+        """Return the past of the tenants of a node.
+
+        Needs are within the least and the greatest memory that a tenant may have now.
+        """
         tenants = needs.targets.asked.tenants
         if not slots.size:
             return cls.none(len(tenants))
@@ -128,7 +139,7 @@ class Past:
 
     @classmethod
     def joined(cls, parts: Sequence["Past"]) -> "Past":
-        """That of several nodes with the same times, one after another."""
+        """Concatenate the pasts of several nodes with the same times."""
         return cls(
             parts[0].slots,
             np.concatenate([one.more_bytes for one in parts]),
@@ -137,9 +148,11 @@ class Past:
         )
 
     def no_less_than(self, least_bytes: IntArray, least_iops: FloatArray) -> "Past":
-        """The same where nobody needed less than nothing; what each needs now at least is (I,).
+        """Clip the past so that no tenant needed less than 0.
 
-        CPUs are the same wherever a tenant is, so nobody needed less than none.
+        `least_bytes` and `least_iops`, (I,), are the least that each tenant needs now, on any
+        device. CPUs are not clipped: a tenant needs the same CPUs on every node, so its need was
+        never below 0.
         """
         return Past(
             self.slots,
@@ -149,28 +162,34 @@ class Past:
         )
 
     def worst(self) -> IntArray:
-        """Times of the past without those at which nobody needed more than at another."""
+        """The past times that no other time dominates, as indices.
+
+        A time dominates another if every tenant needed at least as much of everything.
+        """
         needed = np.concatenate((self.more_bytes, self.more_iops, self.more_cpus))[:, 1:]
         if not needed.size:
             return np.zeros(0, dtype=np.int64)
         no_more = (needed[:, :, None] <= needed[:, None, :]).all(axis=0)
         later = np.tri(needed.shape[1], k=-1, dtype=np.bool_).T
-        # Of several alike the last stays.
+        # Of several equal times the last one stays.
         covered = (no_more & (~no_more.T | later)).any(axis=1)
         found: IntArray = np.flatnonzero(~covered) + 1
         return found
 
     @property
     def hours(self) -> float:
-        """Over how many hours anything is known."""
+        """The number of hours that the slots span."""
         return self.slots.size * SLOT_S / 3600
 
     def begin_s(self, at: int) -> float:
-        """When a time that is not now began, seconds since 1970."""
+        """When a time other than now began, seconds since 1970."""
         return float(self.slots[at - 1]) * SLOT_S
 
     def peak(self, row: int) -> tuple[int, float | None]:
-        """By how many bytes a tenant needed more than now at most, and since when; None for now."""
+        """The most bytes that a tenant needed beyond its present need, and since when.
+
+        The time is seconds since 1970, or None if the greatest need is now.
+        """
         at = int(self.more_bytes[row].argmax())
         more = int(self.more_bytes[row, at])
         return (more, self.begin_s(at)) if more > 0 else (0, None)

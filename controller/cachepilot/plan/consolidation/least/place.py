@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node, its tenants, and what they need there, now and in the last day."""
+"""A node and its tenants with what they need there, now and in the last day."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from cachepilot.plan.consolidation.least.wait_table import WaitTable
 
 @dataclass(frozen=True)
 class Place:
-    """A node, the SLOs of its tenants, what they need there, and what they needed before."""
+    """A node, the targets of its tenants, and what they need there and needed before."""
 
     snapshot: Snapshot
     needs: Needs
@@ -20,7 +20,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The node's."""
+        """The name of the node."""
         return self.snapshot.node.name
 
     @property
@@ -30,5 +30,5 @@ class Place:
 
     @property
     def count(self) -> int:
-        """How many tenants it has."""
+        """The number of its tenants."""
         return len(self.targets.asked.tenants)

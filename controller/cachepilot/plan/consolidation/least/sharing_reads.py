@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The least memory of tenants together at the present wait of their device.
 
-Whoever has less memory reads more, and the device serves no more reads than it can. If all have
-their least at once, reads wait longer, and tenants would need more memory than they have for what
-they do now. So at the present wait the reads that are left go to those who free most memory for
-each, as in a fractional knapsack (Dantzig, 1957); the others keep as many hits as they have.
+A tenant with less memory reads more, and the device serves only so many reads. If all tenants had
+their least memory at once, reads would wait longer, and tenants would need more memory than they
+have for their present throughput. So at the present wait the reads that the device has left go to
+the tenants that free most memory per read, as in a fractional knapsack (Dantzig, 1957). The other
+tenants keep as many hits as they have.
 """
 
 import numpy as np
@@ -14,18 +15,21 @@ from cachepilot.plan.consolidation.least.needs import Needs, Point
 from cachepilot.plan.problem.problem import SLO_MARGIN
 
 SLACK = 1e-9
-"""By how much of itself the capacity may be exceeded: rounding, no more."""
+"""How far the capacity may be exceeded, as a share of itself: rounding only."""
 
 
 def _present_miss(needs: Needs) -> FloatArray:
-    """What each tenant misses with what it has, (N,): with error bars where those count for it."""
+    """The miss ratio of each tenant with its present limit, (N,).
+
+    It includes the error bar unless `may_stay` says that it does not count for the tenant.
+    """
     targets = needs.targets
     with_bars = needs.curves.miss(targets.current_bytes[:, None], targets.present)[:, 0]
     return np.where(targets.may_stay, targets.present_miss, with_bars)
 
 
 def _shares(freed: FloatArray, added: FloatArray, left: float) -> FloatArray:
-    """How much of the reads that each would add, (N,), it gets of those that are left."""
+    """How many of the reads that each tenant would add, (N,), it gets of those that are left."""
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(added > 0, freed / added, np.inf)
     got = np.zeros_like(added)
@@ -36,7 +40,10 @@ def _shares(freed: FloatArray, added: FloatArray, left: float) -> FloatArray:
 
 
 def at_present_wait(needs: Needs, capacity_iops: float) -> Point | None:
-    """What is needed at the present wait if the reads are within the capacity; None if not so."""
+    """Return the needs at the present wait, with the reads within the capacity of the device.
+
+    None if the capacity is not enough.
+    """
     targets, model, wait = needs.targets, needs.model, needs.targets.wait_us
     full = needs.at(wait)
     most = capacity_iops * (1 + SLACK)

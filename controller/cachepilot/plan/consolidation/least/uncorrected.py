@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves for predictions that must hold: a correction is not believed below its limit.
+"""Curves for predictions that must hold: do not rely on a correction below the present limit.
 
-What a limit measured corrects a curve at all of its sizes (`cachepilot.model.limit_calibration`).
-Where a curve falls steeply between two sizes, what is off there is off nowhere else: a loop that is
-just held misses nothing, and everything with less. Below what a tenant has the worse of the curve
-as the agent told it and as it is corrected counts.
+A measurement at one limit corrects a curve at all of its sizes
+(`cachepilot.model.limit_calibration`). But if a curve falls steeply between two sizes, an error
+there does not apply elsewhere. For example, a loop misses nothing if it just fits, and everything
+with less. Below a tenant's present limit the worse of the agent's curve and the corrected one
+counts.
 """
 
 from dataclasses import replace
@@ -17,7 +18,7 @@ from cachepilot.sense.wire_curves import Measured
 
 
 def sure_snapshot(collected: Collected) -> Snapshot:
-    """What was collected of a node, with curves that tenants can be moved by."""
+    """Return the collected snapshot of a node, with curves that are safe for moving tenants."""
     tenants = tuple(
         _sure(one, collected.seen[one.cgroup].measured) for one in collected.snapshot.tenants
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tenants of a node need at several waits of its device: memory against reads.
+"""What the tenants of a node need at several waits of its device: memory traded for reads.
 
-The longer a read may wait, the more each tenant must hit, which takes memory, and the fewer reads
-are left. A wait at which the reads are within the capacity of the device bounds the one that the
-device comes to by itself: at its fixed point reads wait no longer, and everybody does better.
+The longer a read waits, the more each tenant must hit. This takes more memory and leaves fewer
+reads. A wait at which these reads are within the capacity of the device bounds the actual wait: at
+the device's fixed point reads wait no longer, and every tenant does at least as well.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ WAIT_MAX_US = 1e9
 
 
 class _Nodes:
-    """Nodes that are computed together: N nodes, I tenants one node after another."""
+    """N nodes that are computed together, with I tenants in total, ordered by node."""
 
     def __init__(self, parts: Sequence[Needs], capacity_iops: Sequence[float]) -> None:
         self._needs = Needs.joined(parts)
@@ -32,17 +32,17 @@ class _Nodes:
         self.node_of = np.repeat(np.arange(len(parts)), counts)
 
     def at(self, wait_us: FloatArray) -> Point:
-        """What is needed where reads wait so long, (N,)."""
+        """The needs at one wait per node, (N,)."""
         return self._needs.at((self._idle_us + wait_us)[self.node_of])
 
     def _served(self, wait_us: FloatArray) -> BoolArray:
-        """Whether each device serves what is read then, (N,)."""
+        """Whether each device serves the reads that remain at its wait, (N,)."""
         iops, nodes = self.at(wait_us).device_iops, wait_us.size
         found: BoolArray = np.bincount(self.node_of, iops, nodes) <= self._most_iops
         return found
 
     def least_wait_us(self) -> FloatArray:
-        """The least waits at which the reads that are needed are served; WAIT_MAX_US if at none."""
+        """The least wait at which each device serves its reads, (N,); WAIT_MAX_US if none."""
         short = np.zeros(self._idle_us.size)
         served = self._served(short)
         if served.all():
@@ -59,7 +59,7 @@ class _Nodes:
         return np.minimum(enough, WAIT_MAX_US)
 
     def greatest_wait_us(self, least_us: FloatArray) -> FloatArray:
-        """Waits beyond which some tenant that is kept at the least wait would not be."""
+        """The waits, (N,), beyond which some tenant would lose what it keeps at the least wait."""
         model, targets = self._needs.model, self._needs.targets
         kept = self.at(least_us).kept
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -74,9 +74,10 @@ class _Nodes:
 def _with_first(
     needs: Needs, capacity_iops: float, waits: FloatArray, points: list[Point]
 ) -> tuple[FloatArray, list[Point]]:
-    """The waits and needs with those at the present wait before them, if it is the shorter one.
+    """Prepend the present wait and the needs at it, if tenants can have them at that wait.
 
-    Where there is none, who would need more than it has without an SLO is not kept.
+    Called if the present wait is shorter than the first one. If it is not possible, tenants without
+    an SLO that would need more than they have at the first wait are not kept.
     """
     present = at_present_wait(needs, capacity_iops)
     if present is not None:
@@ -86,11 +87,12 @@ def _with_first(
 
 @dataclass(frozen=True)
 class WaitTable:
-    """Waits of shape (G,), rising from the least that will do, and what is needed at each.
+    """Rising waits of shape (G,) from the least possible one, and the needs at each.
 
-    Of the first wait the needs are those of the node by itself: nobody without an SLO needs more
-    memory than it has for what it does now. `fine` says at which all tenants that can be kept are.
-    A node has room where both the memory, `needed_bytes`, and the reads are within what it has.
+    The needs at the first wait are those of the node on its own: a tenant without an SLO needs no
+    more memory than it has to keep its present throughput. `fine` marks the waits at which all
+    tenants that are kept at the first one are kept. A node has room at a wait if both
+    `needed_bytes` and the reads are within what it has.
     """
 
     budget_bytes: int
@@ -108,7 +110,7 @@ class WaitTable:
 
     @classmethod
     def of_all(cls, parts: Sequence[Needs], snapshots: Sequence[Snapshot]) -> list["WaitTable"]:
-        """The tables of several nodes, in a fraction of the time that each by itself takes."""
+        """The tables of several nodes; much faster than each on its own."""
         if not parts:
             return []
         nodes = _Nodes(parts, [one.device.capacity_iops for one in snapshots])
@@ -127,7 +129,7 @@ class WaitTable:
     def _of(
         cls, needs: Needs, snapshot: Snapshot, waits: FloatArray, points: list[Point]
     ) -> "WaitTable":
-        """The table of a node, from what is needed at waits from the least on."""
+        """The table of a node, from its needs at waits from the least one on."""
         capacity = snapshot.device.capacity_iops
         if waits[0] > needs.targets.wait_us:
             waits, points = _with_first(needs, capacity, waits, points)
@@ -143,13 +145,13 @@ class WaitTable:
 
     @property
     def least(self) -> Point:
-        """What is needed at the least wait: the least memory of every tenant."""
+        """The needs at the least wait: the least memory of every tenant."""
         return self.points[0]
 
     def more_like(self, past: Past) -> IntArray:
         """How many more tenants like each fit, (N,), by memory and by the device.
 
-        They need more when it needed more, all at once.
+        A copy needs more at the times at which the tenant did, all copies at once.
         """
         most = np.zeros(past.more_bytes.shape[0], dtype=np.int64)
         more_bytes, more_iops = past.more_bytes.sum(axis=0), past.more_iops.sum(axis=0)

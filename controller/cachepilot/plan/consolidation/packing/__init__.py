@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing the tenants of some nodes into others, by a heuristic and by a program."""
+"""Pack the tenants of some nodes into others, by a heuristic and by an integer program."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes the others could take over: a heuristic for fleets of any size.
+"""Choose the nodes to drain by a heuristic, for fleets of any size.
 
-Nodes are drained smallest first, of those as small that with the least load. Tenants are packed by
-best fit decreasing (Johnson, 1974, for one dimension): the greatest first, by the largest of its
-shares of memory, device and CPUs, each to the node that it leaves with least to spare, now or at
-any time of the past. Of the nodes that take tenants in only `OPEN_MAX` are looked at for each
-tenant, and where it fits on none of them, others (bounded-space best fit; Csirik and Johnson,
-2001). A node is drained whole or not at all. In small fleets all tenants of nodes that are drained
-are packed again with each further node; in large ones they stay where they were packed, those nodes
-first that would be drained last.
+Nodes are drained smallest first, and among nodes of the same size the one with the least load
+first. Tenants are packed by best fit decreasing (Johnson, 1974, for one dimension). The greatest
+tenant comes first, by the largest of its shares of memory, device and CPUs. It goes to the node
+that it leaves with the least to spare, now or at any past time. For each tenant only `OPEN_MAX`
+nodes are tried, and others only if it fits on none of these (bounded-space best fit; Csirik and
+Johnson, 2001). A node is drained completely or not at all. In small fleets, each further node
+repacks all tenants of drained nodes. In large fleets tenants stay where they were packed, and the
+nodes that would be drained last are filled first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 
 OPEN_MAX = 16
 AGAIN_MAX = 64
-"""In fleets of at most so many nodes all is packed again for each further one."""
+"""The largest fleet, in nodes, in which each further node repacks all tenants."""
 FULL = 0.005
-"""A node with less to spare than this share takes nobody in any more."""
+"""A node with less than this share to spare takes no more tenants in."""
 
 
 class BestFit:
@@ -40,7 +40,7 @@ class BestFit:
         self._share = self._shares()
 
     def _shares(self) -> FloatArray:
-        """The largest share of what its node has that each tenant needs, or needed, (I,)."""
+        """The largest share of its node's capacity that each tenant needs, or needed, (I,)."""
         needs, loads, homes = self._needs, self._loads, self._needs.homes
         if not homes.size:
             return np.zeros(0)
@@ -54,7 +54,7 @@ class BestFit:
         return found
 
     def _best(self, loads: Loads, tenant: int, nodes: IntArray) -> int | None:
-        """The node that a tenant leaves with least to spare; None where it fits on none."""
+        """The node that a tenant leaves with the least to spare; None if it fits on none."""
         if not nodes.size:
             return None
         spare, _ = loads.spare(nodes, self.load(tenant))
@@ -63,7 +63,7 @@ class BestFit:
         return int(nodes[at]) if np.isfinite(fits[at]) else None
 
     def load(self, tenant: int) -> Load:
-        """What a tenant needs on a node that it comes to."""
+        """The load of a tenant on a node that it comes to."""
         past, cpus = self._needs.past, self._needs.cpus
         return Load(
             self._needs.size_bytes[:, tenant], self._iops[:, tenant],
@@ -79,9 +79,10 @@ class BestFit:
         to: dict[int, int],
         before: Mapping[int, int] = MappingProxyType({}),
     ) -> bool:
-        """Places tenants on nodes, the first of `nodes` first; false if one is left.
+        """Place tenants on nodes, trying `nodes` in their order; False if one does not fit.
 
-        Changes `loads`, and `to`: which tenants go where. Those of `before` went there already.
+        Changes `loads`, and `to`, which maps tenants to nodes. The tenants of `before` were placed
+        already.
         """
         by_node: dict[int, list[int]] = {}
         for tenant, node in (*before.items(), *to.items()) if self._rules.apart else ():
@@ -104,12 +105,12 @@ class BestFit:
         return True
 
     def _roomy(self, nodes: Sequence[int], loads: Loads) -> IntArray:
-        """Nodes, those with most to spare first."""
+        """Sort nodes, those with most to spare first."""
         found = np.array(sorted(nodes), dtype=np.int64)
         return found[np.argsort(-loads.spare_now(found)[0], kind="stable")]
 
     def into_others(self, drained: Sequence[int]) -> Packing | None:
-        """Where the tenants of some nodes would go; None where there is no room."""
+        """Pack the tenants of some nodes into the others; None if there is no room."""
         tenants = [tenant for node in drained for tenant in self._needs.rows(node)]
         if self._rules.pinned[tenants].any():
             return None
@@ -121,7 +122,7 @@ class BestFit:
         return found if self._spare_nodes == 0 or self._survives(found) else None
 
     def packing(self, drained: Sequence[int], to: Mapping[int, int]) -> Packing:
-        """The packing in which tenants go where they are said to."""
+        """The packing in which tenants go where `to` says."""
         loads = self._loads.copy()
         for tenant, node in to.items():
             loads.add(node, self.load(tenant))
@@ -135,7 +136,7 @@ class BestFit:
 
     @cached_property
     def homeless(self) -> frozenset[int]:
-        """Nodes whose tenants would not fit on the others as it is, before any node is drained.
+        """Nodes whose tenants would not fit on the others before any node is drained.
 
         Empty unless the loss of a node counts.
         """
@@ -146,14 +147,15 @@ class BestFit:
     def _survives(self, packing: Packing) -> bool:
         """Whether the tenants of any node that is left fit on the others if it fails.
 
-        But for those that do not where they are now: of such a node only those that come count.
+        If the tenants of a node would not fit even before any drain, only those that come to it
+        count.
         """
         rest = set(range(len(self._needs.places))) - set(packing.drained)
         lost = self.homeless
         return all(self._survives_without(packing, one, one not in lost) for one in sorted(rest))
 
     def _survives_without(self, packing: Packing, node: int, with_own: bool = True) -> bool:
-        """Whether the tenants of a node, its own among them or not, fit elsewhere if it fails."""
+        """Whether a node's tenants, with or without its own, fit elsewhere if it fails."""
         gone = {node, *packing.drained}
         others = [one for one in range(len(self._needs.places)) if one not in gone]
         own = (one for one in self._needs.rows(node) if one not in packing.to)
@@ -164,7 +166,7 @@ class BestFit:
         return self.place(packing.loads.copy(), [*must, *come], roomy, {}, before)
 
     def pack(self) -> Packing:
-        """The nodes that can be drained all at once."""
+        """The packing that drains nodes, all of them at once."""
         load = self._loads.size_bytes.min(axis=1)
         places = self._needs.places
         order = sorted(
@@ -180,7 +182,7 @@ class BestFit:
         return best
 
     def _each_once(self, order: Sequence[int]) -> Packing:
-        """Drains node by node; each tenant is packed once."""
+        """Drain node by node; each tenant is packed once."""
         loads, to, drained = self._loads.copy(), dict[int, int](), list[int]()
         takes_in = set[int]()
         last_first = np.array(order[::-1], dtype=np.int64)
@@ -200,7 +202,10 @@ class BestFit:
         return Packing(tuple(drained), to, loads)
 
     def _surviving(self, packing: Packing) -> Packing:
-        """As many of the nodes drained first as leave room for the loss of one, where asked."""
+        """The longest prefix of the drains after which the fleet survives the loss of a node.
+
+        Found by bisection; all of the drains if no loss counts.
+        """
         if self._spare_nodes == 0:
             return packing
         least, most = 0, len(packing.drained)
@@ -211,7 +216,7 @@ class BestFit:
         return self._first(packing, least)
 
     def _first(self, packing: Packing, count: int) -> Packing:
-        """A packing with only the first drained nodes."""
+        """A packing with only the first `count` drained nodes."""
         drained = packing.drained[:count]
         moved = {tenant for node in drained for tenant in self._needs.rows(node)}
         to = {tenant: node for tenant, node in packing.to.items() if tenant in moved}

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes the others could take over, as a mixed-integer program (HiGHS through SciPy).
+"""Choose the nodes to drain by a mixed-integer program (HiGHS through SciPy).
 
-Variables are 0 or 1: node n is drained; it runs at read time g; tenant i is on node n at g. Each
-tenant is on one node, at the read time at which that runs; memory, reads and CPUs of a node that
-runs at g are within what it has. So they are at any time of the past: beyond the present
-needs a node keeps free the most by which its tenants needed more at once, a variable for memory,
-one for reads and one for CPUs. Most nodes are drained, and among packings with as many the one that
-moves least memory. Two things are not in the program, and what it finds is checked for them: the
-loss of a node, and the whole margin of measured CPUs, which counts in proportion to what is needed
-(`Loads.cpu_shares`), never as more than it is.
+Variables are 0 or 1: node n is drained; node n runs at read time g; tenant i is on node n at g.
+Each tenant is on one node, at the read time at which the node runs. Memory, reads and CPUs of a
+node that runs at g are within its capacity. The same applies at past times: beyond the present
+needs a node keeps free the most by which its tenants needed more at once. This is one variable each
+for memory, reads and CPUs. The program drains as many nodes as possible, and among packings with as
+many it moves the least memory. It leaves out two things, and its result is checked for them: the
+loss of a node, and the whole margin of measured CPUs. The margin counts in proportion to what a
+tenant needs (`Loads.cpu_shares`), which never overstates it.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,18 @@ from cachepilot.plan.consolidation.packing.loads import Loads
 from cachepilot.plan.consolidation.packing.rules import Rules
 
 VARIABLES_MAX = 4000
-"""Larger fleets are left to the heuristic."""
+"""The largest program; larger fleets are left to the heuristic."""
 TIME_LIMIT_S = 2.0
 KEPT = 3
-"""What a node keeps free: memory, reads and CPUs."""
+"""The number of resources that a node keeps free: memory, reads and CPUs."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """What the program found: nodes drained, where their tenants go, and the most that can be."""
+    """The result of the program.
+
+    The nodes drained, where their tenants go, and an upper bound on how many can be drained.
+    """
 
     drained: tuple[int, ...]
     to: dict[int, int]
@@ -41,7 +44,7 @@ class Exact:
 
 
 class _Rows:
-    """Constraints, one row at a time: sums of variables times factors, at least and at most."""
+    """Constraints, one per row: bounds of a sum of variables times factors."""
 
     def __init__(self) -> None:
         self.cells: list[tuple[int, int, float]] = []
@@ -86,7 +89,7 @@ class _Program:
 
     def _may_be(self, tenant: int, node: int, at: int) -> bool:
         if not self._takes_in[node]:
-            # It has no room for what it has: that stays as it is, or all of it goes.
+            # A node that lacks room for its own tenants keeps all of them, or all of them leave.
             return at == 0 and node == self._homes[tenant]
         if not self._loads.runs[node, at]:
             return False
@@ -97,14 +100,14 @@ class _Program:
 
     @property
     def count(self) -> int:
-        """How many variables it has."""
+        """The number of variables."""
         return self._count
 
     def _runs(self, node: int, at: int) -> int:
         return self._nodes + node * self._times + at
 
     def _costs(self) -> FloatArray:
-        """A drained node counts 1, all memory moved together less than that."""
+        """A drained node counts 1, and all memory moved together counts less than 1."""
         cost = np.zeros(self._count)
         cost[: self._nodes] = -1.0
         whole = max(1.0, float(self._needs.size_bytes.max(axis=0, initial=0).sum()))
@@ -148,7 +151,7 @@ class _Program:
         return rows.constraint(self._count)
 
     def _keep_free(self, rows: _Rows) -> None:
-        """What the tenants of a node need, and the most by which they needed more, is there."""
+        """Require room for what the tenants of a node need, plus what they needed more at most."""
         needs, loads, past = self._needs, self._loads, self._needs.past
         seats: dict[tuple[int, int], list[tuple[int, int]]] = {one: [] for one in self._at}
         for (tenant, node, at), column in self._on.items():
@@ -182,7 +185,7 @@ class _Program:
                     rows.add([*needed, (free, -1.0)], -np.inf, 0.0)
 
     def _keep_apart(self, rows: _Rows) -> None:
-        """Tenants that must not be together are not on one node, unless both are there now."""
+        """Forbid two tenants that must be apart on one node, unless both are there now."""
         for one, sets in self._rules.apart.items():
             for other in set().union(*sets) - {one}:
                 for node in range(self._nodes):
@@ -198,10 +201,10 @@ class _Program:
                         rows.add(pair, -np.inf, 1.0)
 
     def solve(self, known: int) -> Exact | None:
-        """The best packing that was found in time; None where none was.
+        """Return the best packing that was found in time; None if none was.
 
-        The presolve of HiGHS excludes the optimum now and then. A bound below the `known` number of
-        nodes shows it; then the program is solved without.
+        The presolve of HiGHS sometimes excludes the optimum. A bound below `known`, the number of
+        nodes that some packing drains, reveals this. The program is then solved without presolve.
         """
         exact = self._solved(presolve=True)
         if exact is not None and exact.most < known:
@@ -229,9 +232,9 @@ class _Program:
 
 
 def solve(needs: FleetNeeds, loads: Loads, rules: Rules, known: int = 0) -> Exact | None:
-    """The best packing; None for a fleet that is too large, or where none was found in time.
+    """Return the best packing; None if the fleet is too large, or none was found in time.
 
-    So many nodes are `known` to be drained by some packing.
+    `known` is the number of nodes that some other packing drains.
     """
     if needs.count * len(needs.places) > VARIABLES_MAX:
         return None

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every tenant of a fleet needs on any of its nodes, over one grid of read times.
 
-What a tenant needs depends on a device by how long one read takes there alone: idle time and wait.
-So one table of needs over read times serves all nodes. A node runs at one of those that are at
-least its device's idle time: the longer, the more memory its tenants need, and the less they read.
-A share as `memory_min` or `memory_max` counts as that of the node where the tenant is now.
+A read time is how long one read takes, the idle time of the device and the wait together. A device
+affects what a tenant needs only by this time, so one table of needs over read times serves all
+nodes. A node can run at any read time that is at least the idle time of its device. The longer the
+read time, the more memory its tenants need, and the less they read. A `memory_min` or `memory_max`
+that is a share counts as that share of the node where the tenant is now.
 """
 
 from collections.abc import Sequence
@@ -21,13 +22,19 @@ from cachepilot.plan.consolidation.least.place import Place
 
 POINTS = 12
 IDLE_TIMES_MAX = 6
-"""So many different idle times of devices are points of the grid; more are rounded up to one."""
+"""The most idle times of devices that are points of the grid.
+
+If there are more, idle times between these points are rounded up to the next one.
+"""
 LONGEST = 8.0
-"""The grid ends at so many times the longest idle time, or at twice what a read takes now."""
+"""The end of the grid, as a multiple of the longest idle time.
+
+It is twice the longest present read time if that is more.
+"""
 
 
 def read_times(places: Sequence[Place]) -> FloatArray:
-    """The grid, (G,), microseconds, rising."""
+    """The grid of read times, (G,), microseconds, rising."""
     idle = np.array([one.snapshot.device.miss_cost_us for one in places])
     now = np.array([one.snapshot.device.miss_cost_us + one.table.waits_us[0] for one in places])
     least, most = float(idle.min()), max(LONGEST * float(idle.max()), 2 * float(now.max()))
@@ -39,12 +46,12 @@ def read_times(places: Sequence[Place]) -> FloatArray:
 
 @dataclass(frozen=True)
 class FleetNeeds:
-    """I tenants of N nodes at G read times; arrays of shape (G, I) but for those said otherwise.
+    """I tenants of N nodes at G read times; arrays have shape (G, I) unless another is given.
 
-    `start`, (N + 1,), is where the tenants of each node begin. Those with an SLO are under the
-    policies that they have, see `Needs.in_force`. `kept` is whether what they must keep is kept,
-    and `must`, (I,), whether it is where they are now. `cpus` are those that they need on any node.
-    `past` is by how much they needed more.
+    `start`, (N + 1,), is the index at which the tenants of each node begin. Tenants with an SLO
+    count with their present policies, see `Needs.in_force`. `kept` marks where a tenant has what it
+    must keep, and `must`, (I,), the tenants that have it on their present nodes. `cpus` are the
+    CPUs that tenants need on any node. `past` is how much more they needed.
     """
 
     places: tuple[Place, ...]
@@ -85,11 +92,11 @@ class FleetNeeds:
 
     @property
     def count(self) -> int:
-        """How many tenants there are."""
+        """The number of tenants."""
         return int(self.start[-1])
 
     def rows(self, node: int) -> range:
-        """The tenants of a node."""
+        """The indices of the tenants of a node."""
         return range(int(self.start[node]), int(self.start[node + 1]))
 
     @cached_property

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node of a fleet carries, and which of them have room for one tenant more.
+"""What every node of a fleet carries, and which nodes have room for one more tenant.
 
-A node has room if it has what its tenants need now and what they needed together at any time of
-the past: the sum of the present needs, and the most by which they needed more at once. Of CPUs
-that are measured a margin stays free, see `least.cpus`.
+A node has room if it has what its tenants need now and what they needed together at any past time:
+the sum of the present needs, plus the most by which they needed more at once. For measured CPUs a
+margin stays free, see `least.cpus`.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 
 
 class Load(NamedTuple):
-    """What one tenant needs at each read time, (G,), and by how much more in the past, (T,)."""
+    """What one tenant needs at each read time, (G,), and how much more it needed, (T,)."""
 
     size_bytes: IntArray
     device_iops: FloatArray
@@ -31,10 +31,11 @@ class Load(NamedTuple):
 
 @dataclass
 class Loads:
-    """N nodes with what they have; memory and reads of their tenants at each read time, (N, G).
+    """N nodes with their capacities, and what their tenants use.
 
-    `runs` is at which read times a node can run at all. CPUs, (N,), are inf where not known.
-    `more_*`, (N, T), is by how much its tenants needed more in the past, see `Past`.
+    Memory and reads have shape (N, G), one column per read time. `runs` marks the read times at
+    which a node can run. CPUs have shape (N,); `cpus` is inf if not known. `more_*`, (N, T), is how
+    much more the tenants of a node needed in the past, see `Past`.
     """
 
     budget_bytes: IntArray
@@ -51,9 +52,9 @@ class Loads:
 
     @classmethod
     def of(cls, needs: FleetNeeds, cpus: FloatArray) -> "Loads":
-        """The nodes, which have so many CPUs, (N,), with the tenants that they have.
+        """The nodes, with `cpus` CPUs each, (N,), and their present tenants.
 
-        Of a tenant whose SLO cannot be met where it is nobody asks that it be met.
+        What a tenant cannot keep on its present node does not count.
         """
         places, past = needs.places, needs.past
         own = [slice(*needs.start[node : node + 2]) for node in range(len(places))]
@@ -75,7 +76,7 @@ class Loads:
         )
 
     def copy(self) -> "Loads":
-        """The same, to be changed."""
+        """A copy that may be changed."""
         return replace(
             self,
             size_bytes=self.size_bytes.copy(),
@@ -88,25 +89,25 @@ class Loads:
         )
 
     def _none(self) -> Load:
-        """A tenant that needs nothing."""
+        """The load of a tenant that needs nothing."""
         times, past = np.zeros(self.size_bytes.shape[1]), np.zeros(self.more_bytes.shape[1])
         size, more = times.astype(np.int64), past.astype(np.int64)
         return Load(size, times, 0.0, 0.0, more, past, past)
 
     def cpu_shares(self, needs: FleetNeeds, node: int) -> FloatArray:
-        """What share of a node's CPUs each tenant needs, (I,), with the margin in proportion.
+        """The share of a node's CPUs that each tenant needs, (I,), with the margin in proportion.
 
-        Their sum is at most 1 wherever `spare` leaves room; the converse need not hold.
+        The shares add up to at most 1 wherever `spare` leaves room. The converse need not be true.
         """
         cpus = self.cpus[node]
         found: FloatArray = needs.cpus.stated / cpus + needs.cpus.measured / without_margin(cpus)
         return found
 
     def spare(self, nodes: IntArray, load: Load) -> tuple[FloatArray, IntArray]:
-        """Of K nodes with one tenant more.
+        """What K nodes have to spare with one more tenant.
 
-        The least share of memory, device and CPUs that is left at any time, (K,), negative where
-        there is no room, and the index of the read time at which most is.
+        Returns the least share of memory, device and CPUs that is left at any time, (K,), negative
+        if there is no room, and the index of the read time at which most is left.
         """
         budget, capacity = self.budget_bytes[nodes, None], self.capacity_iops[nodes, None]
         more_bytes = (self.more_bytes[nodes] + load.more_bytes).max(axis=1, keepdims=True)
@@ -122,22 +123,22 @@ class Loads:
         return np.minimum(most, cpus), at
 
     def spare_now(self, nodes: IntArray) -> tuple[FloatArray, IntArray]:
-        """`spare` of nodes as they are."""
+        """`spare` of nodes with their present load."""
         return self.spare(nodes, self._none())
 
     def roomiest(self, node: int) -> int:
-        """The read time at which a node has most to spare, by index."""
+        """The index of the read time at which a node has most to spare."""
         return int(self.spare_now(np.array([node]))[1][0])
 
     def clear(self, node: int) -> None:
-        """All tenants leave a node."""
+        """Remove all tenants from a node."""
         for used in (self.size_bytes, self.device_iops, self.stated_cpus, self.measured_cpus):
             used[node] = 0
         for more in (self.more_bytes, self.more_iops, self.more_cpus):
             more[node] = 0
 
     def add(self, node: int, load: Load) -> None:
-        """A tenant comes to a node."""
+        """Add a tenant to a node."""
         self.size_bytes[node] += load.size_bytes
         self.device_iops[node] += load.device_iops
         self.stated_cpus[node] += load.stated_cpus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator says of nodes that tenants may move to."""
+"""The operator's settings of consolidation."""
 
 import math
 from collections.abc import Mapping
@@ -19,14 +19,23 @@ LOOKAHEAD_HOURS = 2
 class Options:
     """Settings of consolidation.
 
-    `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
-    `labels`: labels of the nodes whose names match a glob, which affinities may name.
-    `cpus`: CPUs of the nodes whose names match a glob, the first that does; else what is measured.
-    `headroom_hours`: for so long a node keeps room for what its tenants needed.
-    `lookahead_hours`: tenants are spread before they need what they did in so many hours from this
-    time on a day ago.
-    `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
-    `staying`: tenants, by node and cgroup, that nobody can move.
+    `spare_nodes`: this many nodes may fail afterwards, and their tenants still fit on the others.
+
+    `labels`: labels for nodes whose names match a glob; affinities may name them.
+
+    `cpus`: CPUs for nodes whose names match a glob, the first that matches; otherwise those that
+    the node reports.
+
+    `headroom_hours`: a node keeps room for what its tenants needed in this many past hours.
+
+    `lookahead_hours`: tenants are spread before they need what they needed a day ago, in this many
+    hours from this time of the day on.
+
+    `drainable`: the only nodes that may be drained; None for all.
+
+    `closed`: nodes that take no tenants in.
+
+    `staying`: tenants that cannot be moved, by node and cgroup.
     """
 
     spare_nodes: int = 0
@@ -57,7 +66,7 @@ class Options:
         return self.drainable is None or node in self.drainable
 
     def cpus_of(self, node: Node) -> float:
-        """The CPUs of a node; inf where they are not known."""
+        """The CPUs of a node; inf if not known."""
         known = math.inf if node.cpus is None else node.cpus
         found = (count for glob, count in self.cpus.items() if fnmatchcase(node.name, glob))
         return next(found, known)

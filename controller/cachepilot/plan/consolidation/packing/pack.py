@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The better of two packings, and how far it may be from the best there is."""
+"""Choose the better of two packings, and bound how far it is from the optimum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing of a fleet with what its tenants need.
+    """A packing of a fleet, and the needs that it is based on.
 
-    `most` is how many nodes can be drained at most, as far as is known; `is_exact` says whether the
-    program was asked. `homeless` are nodes whose tenants fit on no others if they fail, whether or
-    not any node is drained.
+    `most` is an upper bound on how many nodes can be drained. `is_exact` says whether the integer
+    program found a solution. `homeless` are nodes whose tenants would not fit on the others if the
+    node failed, before any node is drained.
     """
 
     needs: FleetNeeds
@@ -36,18 +36,18 @@ class Packed:
 
     @property
     def gap(self) -> int:
-        """How many nodes more might be drained, at most."""
+        """The most nodes that another packing could drain beyond this one."""
         return self.most - len(self.packing.drained)
 
 
 def loads_of(needs: FleetNeeds, options: Options) -> Loads:
-    """What the nodes of a fleet carry now."""
+    """The loads of the nodes of a fleet as they are now."""
     cpus = np.array([options.cpus_of(one.snapshot.node) for one in needs.places])
     return Loads.of(needs, cpus)
 
 
 def rules_of(needs: FleetNeeds, options: Options) -> Rules:
-    """Where the tenants of a fleet may go."""
+    """The rules of where the tenants of a fleet may go."""
     places = needs.places
     own = [needs.rows(node) for node in range(len(places))]
     rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
@@ -65,9 +65,10 @@ def rules_of(needs: FleetNeeds, options: Options) -> Rules:
 
 
 def pack(places: Sequence[Place], options: Options) -> Packed | None:
-    """Which nodes can be drained; None of no nodes.
+    """Return which nodes can be drained; None if there are no nodes.
 
-    The program's packing is taken only where it drains more, and is checked as the heuristic's is.
+    The packing of the program is used only if it drains more nodes than the heuristic. It passes
+    the same checks as that of the heuristic.
     """
     if not places:
         return None
@@ -89,10 +90,11 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
 
 
 def most_by_memory(loads: Loads) -> int:
-    """A bound of how many nodes can be drained: the largest of the others have all that is needed.
+    """An upper bound on how many nodes can be drained, by memory alone.
 
-    That is so at any time of the past, too. What a node needs beyond what it has is needed nowhere
-    as long as it stays.
+    The nodes that stay, the largest ones, must have what all tenants need together, now and at each
+    past time. The needs of a node count up to its budget: what exceeds it is needed nowhere while
+    the node stays.
     """
     needs = loads.size_bytes.min(axis=1)[:, None] + loads.more_bytes
     needed = np.minimum(needs, loads.budget_bytes[:, None]).sum(axis=0).max()
@@ -102,13 +104,16 @@ def most_by_memory(loads: Loads) -> int:
 
 
 def _solved(needs: FleetNeeds, loads: Loads, rules: Rules, known: int) -> "Exact | None":
-    """What the program finds; its solver takes half a second to import, which most never ask."""
+    """Solve the integer program.
+
+    Importing its solver takes half a second, and most callers never need it.
+    """
     from cachepilot.plan.consolidation.packing.exact import solve  # noqa: PLC0415
 
     return solve(needs, loads, rules, known)
 
 
 def _checked(best_fit: BestFit, exact: "Exact") -> Packing | None:
-    """The program's packing, unless a node's tenants would not fit on the others if it failed."""
+    """The program's packing; None if it leaves a node short, or if a loss of a node would."""
     packing = best_fit.packing(exact.drained, exact.to)
     return packing if best_fit.holds(packing) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packing that was ordered before: whether there still is room for it."""
+"""Check whether there is still room for a packing that was ordered before."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,10 +15,11 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 
 
 def pack_as(places: Sequence[Place], options: Options, ordered: Sequence[Drain]) -> Packed | None:
-    """The drains, in their order, each if there is room for it beside those before it.
+    """Pack the ordered drains, in their order, each if there is room for it beside earlier ones.
 
-    All tenants of a node go where that says, or the node is not drained: neither is one to which
-    a tenant came since. None of no nodes.
+    All tenants of a node go where the drain sends them, or the node is not drained. A node is not
+    drained either if the drain leaves out one of its tenants, for example one that has arrived
+    since. None if there are no nodes.
     """
     if not places:
         return None
@@ -45,7 +46,7 @@ def pack_as(places: Sequence[Place], options: Options, ordered: Sequence[Drain])
 def _seats(
     needs: FleetNeeds, node: int, targets: Mapping[str, str], nodes: Mapping[str, int]
 ) -> dict[int, int] | None:
-    """Where each tenant of a node goes; None where one goes nowhere."""
+    """Where each tenant of a node goes; None if one goes nowhere."""
     tenants = needs.places[node].targets.asked.tenants
     found = {}
     for row, one in zip(needs.rows(node), tenants, strict=True):
@@ -57,7 +58,7 @@ def _seats(
 
 
 def _is_allowed(rules: Rules, goes: Mapping[int, int], before: Mapping[int, int]) -> bool:
-    """Whether tenants may go where they are said to."""
+    """Whether the rules allow tenants to go where the drain sends them."""
     come: dict[int, list[int]] = {}
     for tenant, node in before.items():
         come.setdefault(node, []).append(tenant)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a packing is."""
+"""The result of a packing."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,10 @@ from cachepilot.plan.consolidation.packing.loads import Loads
 
 @dataclass(frozen=True)
 class Packing:
-    """Which nodes are drained, by index, where each of their tenants goes, and the loads then."""
+    """The nodes that are drained, where each of their tenants goes, and the loads afterwards.
+
+    Nodes and tenants are indices.
+    """
 
     drained: tuple[int, ...]
     to: dict[int, int]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where tenants may go at all: what an operator says of nodes, of each other, and names.
+"""Where tenants may go: affinities to nodes, anti-affinities to tenants, and names.
 
-A node cannot have two tenants of one path, so a tenant goes to none that has one of its path.
+A node cannot have two tenants with the same path, so a tenant cannot go to a node that has one with
+its path.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -16,7 +17,7 @@ from cachepilot.plan.consolidation.least.place import Place
 
 
 def node_matches(wanted: str, name: str, labels: Sequence[str]) -> bool:
-    """Whether a node is what an affinity names: its name, a label of its own, or a glob of one."""
+    """Whether an affinity matches a node: by its name or a label, or by a glob of one."""
     return any(fnmatchcase(one, wanted) for one in (name, *labels))
 
 
@@ -24,9 +25,9 @@ def node_matches(wanted: str, name: str, labels: Sequence[str]) -> bool:
 class Rules:
     """Rules for I tenants and N nodes.
 
-    `may_go`, (I, N), is where affinities allow a tenant to be; `pinned`, (I,), who stays where it
-    is. `own` is which tenants each node has. `apart` is, of tenants that must not be beside some
-    others, sets of those.
+    `may_go`, (I, N), marks the nodes that the affinities of a tenant allow. `pinned`, (I,), marks
+    the tenants that stay on their nodes. `own` are the tenants that each node has. `apart` has, for
+    each tenant that must not be beside some others, sets of those.
     """
 
     may_go: BoolArray
@@ -57,14 +58,14 @@ class Rules:
         )
 
     def within(self, closed: Sequence[int], staying: Sequence[int]) -> "Rules":
-        """The same where some nodes take nobody in, and some tenants stay."""
+        """Restrict the rules: `closed` nodes take no tenants in, and `staying` tenants stay."""
         may_go, pinned = self.may_go.copy(), self.pinned.copy()
         may_go[:, list(closed)] = False
         pinned[list(staying)] = True
         return replace(self, may_go=may_go, pinned=pinned)
 
     def allowed(self, tenant: int, nodes: IntArray, come: Mapping[int, Sequence[int]]) -> IntArray:
-        """Which of the nodes may take a tenant in beside those they have and those that `come`."""
+        """The nodes that may take a tenant in, beside their own tenants and those that `come`."""
         fine = self.may_go[tenant, nodes]
         sets = self.apart.get(tenant, ())
         if sets:
@@ -76,7 +77,7 @@ class Rules:
 
 
 def _apart(cgroups: Sequence[str], stated: Sequence[Objective]) -> dict[int, list[Set[int]]]:
-    """Of each tenant that has any, sets of tenants that it must not be beside."""
+    """For each tenant that has any, the sets of tenants that it must not be beside."""
     found: dict[int, list[Set[int]]] = {}
     named: dict[str, set[int]] = {}
     users: dict[str, set[int]] = {}

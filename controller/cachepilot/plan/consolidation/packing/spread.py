@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who leaves a node that has no room for what its tenants need now or next, and where they go.
+"""Choose tenants to leave nodes that are short of what they need now or next, and their new nodes.
 
-A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
-Needs are estimates that err upwards. So a time of the past decides only if one of these tenants is
-known to have been on another node then, and the present only where an SLO is measured as missed.
-What they needed together at another time at which all are known to have been on the node is room
-that it has, whatever its memory.
+A node is short if its memory, its device or its CPUs are not enough for all of its tenants at some
+time. Needs are estimates that err upwards. So a past time counts only if one of these tenants is
+known to have been on another node then, and the present counts only if an SLO is measured to be
+missed. At any other time at which all of them are known to have been on the node, it had room for
+what they needed, whatever its memory. So the node has that much room.
 
-From a node that is short goes first the tenant without which it is least short; of several without
-which it is not short any more the smallest. Who leaves makes it less short, and stays if it is no
-shorter with it once others have left. By memory alone no fewer moves would do. A tenant goes to its
-home, the node that it came from, where that has room, else by best fit. Nodes that are short
-take nobody in.
+From a node that is short, the first tenant to go is the one without which it is least short. If the
+departure of any one of several tenants would be enough, the smallest of them goes. Each tenant that
+leaves makes the node less short. It stays after all if, once others have left, the node is no
+shorter with it. For memory alone no other choice needs fewer moves. A tenant goes to its home, the
+node that it came from, if that has room, otherwise by best fit. Nodes that are short take no
+tenants in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,13 +36,16 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.slo_outcomes import misses
 
 LESS = 1e-9
-"""Without a tenant a node is less short where it is by so much."""
+"""The least decrease of what a node lacks that counts."""
 Homes = Mapping[str, str]
-"""By cgroup, the node that a tenant goes to first of all."""
+"""The node to which a tenant goes by preference, by cgroup."""
 
 
 class Shortage(NamedTuple):
-    """The first time, by index, at which a node is short: of memory, or else of reads or CPUs."""
+    """The first time, as an index, at which a node is short, and of what.
+
+    `bytes` is what it lacks of memory. If that is 0, it is short of reads or of CPUs.
+    """
 
     then: int
     bytes: int
@@ -50,7 +54,10 @@ class Shortage(NamedTuple):
 
 @dataclass(frozen=True)
 class Relieved:
-    """Where tenants go; nodes, by index, that were `short` before, and that still are `left` so."""
+    """A packing that relieves nodes.
+
+    `short` are the nodes, by index, that were short before. Those that are `left` still are.
+    """
 
     packed: Packed
     short: Mapping[int, Shortage]
@@ -60,9 +67,9 @@ class Relieved:
 def spread(
     places: Sequence[Place], options: Options, homes: Homes, ahead: PastByTenant
 ) -> Relieved | None:
-    """Relieves every node that is short, as far as others have room; None of no nodes.
+    """Relieve every node that is short while others have room; None if there are no nodes.
 
-    `ahead` is what the past of `places` is made of.
+    `ahead` are the needs that the past of `places` was made from.
     """
     if not places:
         return None
@@ -70,7 +77,10 @@ def spread(
 
 
 def _were(places: Sequence[Place], ahead: PastByTenant) -> tuple[BoolArray, BoolArray]:
-    """At which times each tenant is known to have been on its present node, or another, (I, T)."""
+    """The times at which each tenant is known to have been on its present node, and on another.
+
+    Both have shape (I, T).
+    """
     slots = places[0].past.slots
     names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
     here = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
@@ -122,7 +132,11 @@ class _Fleet:
         self._takes_in = np.flatnonzero(self._loads.spare_now(np.arange(len(places)))[0] >= 0)
 
     def _could_keep(self) -> BoolArray:
-        """Whose SLO its own device allows, were it alone there; else who keeps what it must now."""
+        """Mark the tenants whose needs count on their present nodes, (I,).
+
+        These are tenants whose SLO their device could meet if they were alone there, and tenants
+        without an SLO that have what they must keep now.
+        """
         needs = self._needs
         stated = [one for place in needs.places for one in place.targets.asked.objectives]
         has_slo = np.array([one.has_slo for one in stated], dtype=np.bool_)
@@ -131,35 +145,38 @@ class _Fleet:
         return found
 
     def _at_home(self, tenant: int) -> Load:
-        """What a tenant needs where it is: what cannot be kept there nobody asks for."""
+        """The load of a tenant on its present node.
+
+        What cannot be kept there does not count.
+        """
         needs = self._needs
         fine = needs.kept[:, tenant] | ~self._must[tenant]
         iops = np.where(fine, needs.device_iops[:, tenant], np.inf)
         return self._fit.load(tenant)._replace(device_iops=iops)
 
     def _put(self, loads: Loads, node: int, tenants: Sequence[int]) -> None:
-        """These of its tenants are on a node, and nobody else."""
+        """Put these of its tenants on a node, and no others."""
         loads.clear(node)
         for one in tenants:
             loads.add(node, self._at_home(one))
 
     def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
-        """At which times it counts what tenants of a node need together."""
+        """Mark the times at which the common needs of tenants of a node count, (T,)."""
         found = np.array(self._elsewhere[list(tenants)].any(axis=0), dtype=np.bool_)
         found[NOW] = self._misses[node]
         return found
 
     def _proves(self, node: int, tenants: Sequence[int]) -> BoolArray:
-        """At which times a node had room for what these tenants need together."""
+        """Mark the times at which a node had room for what these tenants needed together, (T,)."""
         found: BoolArray = self._here[list(tenants)].all(axis=0) & ~self._decides(node, tenants)
         return found
 
     def _over(
         self, loads: Loads, node: int, tenants: Sequence[int]
     ) -> tuple[FloatArray, FloatArray]:
-        """By which share memory and reads are short at each read time and time, (G, T).
+        """The shares by which memory and reads are short at each read time and time, (G, T) each.
 
-        Negative where they are not; where a time does not decide, -1.
+        Negative if they are not short, -1 at a time that does not count.
         """
         decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         found = []
@@ -174,7 +191,10 @@ class _Fleet:
         return found[0], found[1]
 
     def _cpus_over(self, loads: Loads, node: int, tenants: Sequence[int]) -> FloatArray:
-        """The same of CPUs, (T,). What is stated decides at any time."""
+        """The shares by which CPUs are short at each time, (T,).
+
+        Negative if they are not short. Stated CPUs count at any time.
+        """
         decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         stated, has = float(loads.stated_cpus[node]), float(loads.cpus[node])
         needed = with_margin(loads.measured_cpus[node] + loads.more_cpus[node]) + stated
@@ -183,25 +203,25 @@ class _Fleet:
         return np.maximum(found, stated / has - 1)
 
     def _spare(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
-        """The least share that is left of a node with these of its tenants at any time.
+        """The least share that a node with these of its tenants has left at any time.
 
-        At the read time at which most is; negative where it is short.
+        This is at the read time at which it is greatest; negative if the node is short.
         """
         over = np.maximum(*self._over(loads, node, tenants)).max(axis=1)
         most = float(np.where(loads.runs[node], -over, -1.0).max())
         return min(most, float(-self._cpus_over(loads, node, tenants).max()))
 
     def _lacks(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
-        """What a node with these of its tenants lacks, as shares, added up over kinds and times.
+        """What a node with these of its tenants lacks: a sum of shares over resources and times.
 
-        At the read time at which it lacks least. It is 0 where and only where it is not short.
+        This is at the read time at which it lacks least; 0 if and only if the node is not short.
         """
         memory, reads = (np.maximum(one, 0) for one in self._over(loads, node, tenants))
         least = np.where(loads.runs[node], (memory + reads).sum(axis=1), np.inf).min()
         return float(least + np.maximum(self._cpus_over(loads, node, tenants), 0).sum())
 
     def _shortage(self, node: int) -> Shortage:
-        """When a node is short first."""
+        """The first shortage of a node."""
         loads, rows = self._loads, self._needs.rows(node)
         memory, reads = self._over(loads, node, rows)
         over = np.where(loads.runs[node], np.maximum(memory, reads).max(axis=1), np.inf)
@@ -210,12 +230,12 @@ class _Fleet:
         then = int(is_short.argmax())
         needed = int(loads.size_bytes[node, at] + loads.more_bytes[node, then])
         beyond = needed - int(loads.budget_bytes[node]) if memory[at, then] > 0 else 0
-        return Shortage(then, beyond, bool(is_short[then] and not beyond))
+        return Shortage(then, beyond, bool(reads[at, then] > 0 and not beyond))
 
     def _has_room(self, node: int) -> bool:
-        """Whether a node has what its tenants need at one of the waits of its own device.
+        """Whether a node has what its tenants need at one of the waits of its own table.
 
-        Those lie closer to the present one than the read times that all nodes share.
+        These waits lie closer to the present one than the read times that all nodes share.
         """
         place, rows = self._needs.places[node], self._needs.rows(node)
         must, decides = self._must[list(rows)], self._decides(node, rows)
@@ -231,7 +251,10 @@ class _Fleet:
         )
 
     def relieved(self) -> Relieved:
-        """Those that are short first are relieved first, of these the one that is most so."""
+        """Relieve the nodes that are short.
+
+        Nodes that are short earliest come first; of these, the node that is shortest.
+        """
         spare = {one: self._spare(self._loads, one, self._needs.rows(one)) for one in self._short}
         order = sorted(self._short, key=lambda one: (self._short[one].then, spare[one], one))
         left = frozenset(node for node in order if not self._relieve(node))
@@ -240,7 +263,7 @@ class _Fleet:
         return Relieved(packed, {node: self._short[node] for node in order}, left)
 
     def _relieve(self, node: int) -> bool:
-        """Whether a node has room for its tenants once those have left that can."""
+        """Move tenants off a node, and return whether it then has room for the rest."""
         staying, left = list(self._needs.rows(node)), list[int]()
         while self._spare(self._loads, node, staying) < 0:
             gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
@@ -260,14 +283,14 @@ class _Fleet:
         return self._spare(self._loads, node, staying) >= 0
 
     def _stays(self, tenant: int) -> None:
-        """A tenant does not go where it was to go."""
+        """Undo the move of a tenant that was to leave."""
         node = self._to.pop(tenant)
         self._put(self._loads, node, self._needs.rows(node))
         for one in (one for one, to in self._to.items() if to == node):
             self._loads.add(node, self._fit.load(one))
 
     def _first_to_go(self, node: int, staying: Sequence[int]) -> list[int]:
-        """Who may leave a node that is less short then, in the order in which that is tried."""
+        """The tenants without which a node is less short, in the order in which to try them."""
         tried, order = self._loads.copy(), []
         lacked = self._lacks(tried, node, staying)
         for one in staying:
@@ -282,7 +305,7 @@ class _Fleet:
         return [one for *_, one in sorted(order)]
 
     def _goes(self, tenant: int) -> bool:
-        """Whether a tenant can go: to its home, or else to another node."""
+        """Move a tenant to its home or to another node, and return whether there was room."""
         home = self._homes.get(tenant)
         others: IntArray = self._takes_in[
             np.argsort(-self._loads.spare_now(self._takes_in)[0], kind="stable")
