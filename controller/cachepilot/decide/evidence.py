@@ -207,7 +207,7 @@ def _climbed(
 
     A policy gains if it saves half of what is worth a change. This reference value, half way
     between no saving and the least worthwhile one, distinguishes the two soonest. For the default
-    it is 0, since the way back to it needs no least gain.
+    it is 0, since going back to it needs no least gain.
     """
     climbs = [one.climb for one in states]
     found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s

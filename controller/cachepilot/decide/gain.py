@@ -38,7 +38,7 @@ def chance_at(alpha: float, intervals: int) -> float:
 
     The chance is divided among the doublings of the time, so that the parts of all doublings add up
     to `alpha` (stitching, Howard et al. 2021). It covers one check per doubling; a caller that
-    checks every interval divides `alpha` by `LOOKS`.
+    checks every interval divides `alpha` by `LOOKS`, as `Gain.sure_bound` does.
     """
     doublings = int(log2(max(1.0, intervals / LEAST_INTERVALS)))
     return alpha * 6 / (pi * (1 + doublings)) ** 2
@@ -111,10 +111,10 @@ class Gain:
         return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
-        """The bound that noise alone exceeds with a chance of `alpha`; see `chance_at`."""
+        """The bound that noise alone exceeds with a chance of `alpha`, at one check per doubling."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()
 
     def sure_bound(self, alpha: float) -> float:
-        """The same with a chance of `alpha` at any time, however often it is looked at."""
+        """The same bound for checks at every interval: all together exceed it with `alpha`."""
         return self.bound(alpha / LOOKS)

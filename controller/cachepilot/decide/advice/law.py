@@ -4,8 +4,8 @@
 A change is undone if the measurement does not confirm it, but a recommendation is never tested that
 way. Another setting, the rival, is therefore compared with the recommendation in every interval, by
 new curves. It replaces the recommendation once its sum of gains exceeds the cost of the change and
-a bound that noise alone exceeds with a chance of `alpha` (see `Gain`). Curves stay wrong for many
-intervals in a row, so their autocorrelation is part of the bound.
+a bound that noise alone exceeds with a chance of `alpha`, over all checks (see `Gain`). Curves stay
+wrong for many intervals in a row, so their autocorrelation is part of the bound.
 """
 
 import math

@@ -71,10 +71,10 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
 
 
 def _is_at_rest(change: MemoryChange | None) -> bool:
-    """Whether limits are where they were to be, so that what the plan gains is gained by more.
+    """Whether limits have arrived and page caches are full, so that a better plan may be followed.
 
-    A change need not be judged before it goes on: with less to gain than scatters it may never be.
-    What it lost so far is then part of what the evidence has to exceed.
+    The change need not be judged first: if it gains less than intervals scatter, it may never be.
+    The evidence for the better plan must then also exceed what the change has lost so far.
     """
     return change is None or change.settled_s is not None
 
