@@ -111,7 +111,7 @@ class Gain:
         return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
-        """The bound that noise alone exceeds with a chance of `alpha`, checked once per doubling."""
+        """The bound that noise alone exceeds with a chance of `alpha`, checked once a doubling."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()
 
