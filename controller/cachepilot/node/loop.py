@@ -154,7 +154,8 @@ class NodeLoop:
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
         self.freshness.hear(self.heard_s)
-        _ = self.report  # Before this changes what it is made of.
+        # Make the last report first: this cycle changes the objects that it is made from.
+        _ = self.report
         started = time.perf_counter()
         try:
             asked = self._asked.among(seen.tenants)
@@ -166,7 +167,7 @@ class NodeLoop:
         return plan
 
     def _failed(self, seen: wire.Snapshot, epoch: int, error: Exception) -> Report:
-        """Return the last known report without its plan, and with the error as its problem.
+        """Return the last report, or an empty one, with no plan and the error as its problem.
 
         The next write stores the whole state, because this cycle may have changed any part of it.
         """

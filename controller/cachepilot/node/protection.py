@@ -16,7 +16,10 @@ from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import human_bytes, pages_down
 
 AT_FLOOR_SHARE = 0.01
-"""A limit within this share above a floor is at it. The same holds for a kept throughput."""
+"""A limit within this share above a floor counts as at the floor.
+
+A throughput within this share of what is kept counts as what is kept.
+"""
 
 
 def _kept_bytes(

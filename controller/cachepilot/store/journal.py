@@ -105,7 +105,7 @@ class Journal(Quarantine):
         state: str | None,
         tenant_states: Mapping[str, str],
     ) -> int:
-        """Write the state of a node; return the checksum by which its tenants' rows refer to it.
+        """Write the state of a node; return the checksum that the rows of its tenants refer to.
 
         If `state` is None, the stored state stays, except for `tenant_states`.
         """

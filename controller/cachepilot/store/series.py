@@ -13,7 +13,7 @@ from cachepilot.store.pruning import PAUSE_S, ROWS
 
 LOG = logging.getLogger(__name__)
 CHUNKS_MAX = 500_000
-"""Chunks of all tenants at most, a kilobyte each. Beyond that those written first are dropped."""
+"""Chunks of all tenants at most, a kilobyte each. Beyond that the oldest written are dropped."""
 
 
 class SeriesStore(Database):
@@ -53,7 +53,7 @@ class SeriesStore(Database):
             time.sleep(PAUSE_S)
 
     def _drop_series(self, condition: str, most: int, *values: float) -> int:
-        """Drop up to `most` matching chunks, those written first first; return their number."""
+        """Drop up to `most` matching chunks, the oldest written first; return their number."""
         query = (
             "DELETE FROM series WHERE rowid IN (SELECT rowid FROM series"
             f" WHERE {condition} ORDER BY stored_s LIMIT ?)"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators stated: objectives, pins, and rollouts, as they are stored.
 
-A rollout is a move of tenants between nodes (consolidation). It pins limits of its own meanwhile.
+A rollout moves tenants between nodes (consolidation), and sets pins of its own meanwhile.
 """
 
 import json

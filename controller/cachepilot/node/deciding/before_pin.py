@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The setting of a tenant before it was pinned, which it gets back when it is unpinned.
 
-In mode `auto` the decider chooses another setting after that. In other modes, and for a tenant
+In mode `auto` the decider chooses the best setting after a pin. In other modes, and for a tenant
 without curves, nothing else would ever change what the pin left behind.
 """
 
@@ -31,7 +31,7 @@ class BeforePin:
 def note(
     known: dict[str, BeforePin], collected: Collected, objectives: Objectives, away: Container[str]
 ) -> None:
-    """Remember what new pins replace, and forget tenants that are gone."""
+    """Remember what new pins replace. Forget tenants that are gone, except those `away`."""
     for cgroup, one in list(known.items()):
         seen = collected.seen.get(cgroup)
         if cgroup not in away if seen is None else seen.wire.cgroup_id != one.cgroup_id:

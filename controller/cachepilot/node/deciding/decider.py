@@ -306,9 +306,8 @@ class Decider:
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
         """Add up the seconds that each tenant lost or gained against what it keeps.
 
-        What it keeps is computed for the present load.
-
-        Gains count as credit up to `loss_share` of `reserve_s`.
+        What it keeps is computed for the present load. Gains count as credit up to `loss_share` of
+        `reserve_s`.
         """
         if self._is_gap or self._elapsed_s <= 0:
             return

@@ -63,7 +63,7 @@ def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
 def _interval(
     seen: Seen, state: TenantState, recent: Recent, objective: Objective, cycle: Cycle
 ) -> Interval:
-    """Return one tenant's interval for the law; no counterfactual if its limit changed meanwhile.
+    """Return a tenant's interval for `step_all`; no counterfactual if its limit changed in it.
 
     After such a change the page cache had the new size from the beginning of the interval, and the
     simulation only at its end. A tenant without a limit is simulated with the memory of the node,

@@ -97,8 +97,8 @@ def _joined(chunks: list[SeriesChunk], asked: Range) -> tuple[list[float], list[
         points = unpacked(chunk, len(COLUMNS))
         for time_s, policy, row in [] if points is None else zip(*points, strict=True):
             if asked.since_s <= time_s <= asked.until_s:
-                # Times are stored to a hundredth of a second or better, so that a tenth tells
-                # points apart.
+                # Times are stored to a hundredth of a second or better, so that points differ by a
+                # tenth or more.
                 found[round(time_s * 10)] = time_s, policy, row
     ordered = [found[key] for key in sorted(found)]
     values = np.array([row for _, _, row in ordered], np.float32).reshape(-1, len(COLUMNS))

@@ -118,9 +118,9 @@ class _Shown:
         return math.hypot(by_curve, by_model * self._ops_there)
 
     def _bound(self, end_bytes: int, is_enough: Callable[[int], bool]) -> int:
-        """The furthest limit from the recommended one, towards `end_bytes`, that is enough.
+        """The furthest limit from the recommended one towards an end that `is_enough` accepts.
 
-        It goes through the sizes of the curve and bisects between the last that is enough and the
+        It goes through the sizes of the curve and bisects between the last accepted one and the
         next.
         """
         low, high = sorted((self._limit, end_bytes))

@@ -16,7 +16,10 @@ class Baselines:
         self._changed: set[str] = set()
 
     def take(self, collected: Collected, states: Mapping[str, TenantState]) -> None:
-        """Take in an interval of the tenants whose setting was not changed so far."""
+        """Take in an interval of the tenants whose baseline is not closed.
+
+        A baseline is closed when a setting changes, or after BASELINE_S seconds of measurement.
+        """
         for cgroup, seen in collected.seen.items():
             known = self._known.get(cgroup)
             if known is None or known.cgroup_id != str(seen.wire.cgroup_id):

@@ -59,7 +59,7 @@ class Evidence:
         """By the identity of a row, the trial or change with its evidence, also after it ended."""
 
     def observe(self, state: NodeState, collected: Collected) -> None:
-        """Add a point to every live change; end changes that are not on trial any more."""
+        """Add a point to every change that is live or just ended; end those not on trial."""
         log = self._log
         log.keep_only(under_way(state, collected), collected.time_s)
         log.forget_all_but(collected.seen.keys() | state.away.keys(), collected.time_s)

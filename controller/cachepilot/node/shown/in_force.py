@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which decisions are in force: the tenant has what a decision led to, by no later decision."""
+"""Which decisions are in force: the tenant has their setting, and no later decision set it."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,7 @@ def why_not(one: RecordedDecision, report: Report, store: Store) -> str:
 
 
 def is_in_force(row: ChangeRow, report: Report, store: Store) -> bool:
-    """Whether a tenant has what a change led to, by no later change of the same kind."""
+    """Whether a tenant has the setting of a change, and no later change of its kind set it."""
     if row.kind not in SETTINGS or row.cgroup not in report.collected.seen:
         return False
     if row.state is ChangeState.LIVE:

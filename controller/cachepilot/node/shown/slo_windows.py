@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The windows in which SLOs were met, in the last hour and in total. A window is one interval."""
+"""The windows in which SLOs were met: by minute for an hour, by hour for a week, and in total.
+
+A window is one interval.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -125,7 +128,7 @@ class SloWindows:
         return self._hours[key]
 
     def budget(self, node: str, cgroup: str, status: SloStatus, now_s: float) -> Budget | None:
-        """Return the error budget of an SLO; None before it was judged for the first time."""
+        """Return the error budget of an SLO; None before it was judged by its present target."""
         key = (cgroup, status.kind)
         hours = self._hours.get(key)
         if hours is None or hours.target != status.target:

@@ -20,7 +20,7 @@ from cachepilot.readable import number, numbers
 from cachepilot.sense.collect import Collected
 
 MARGIN_MIN = 0.01
-"""An interval that misses a target by less never gives its tenant all its memory back."""
+"""An interval that misses a target by less is no reason to give all first memory back."""
 
 
 class Targets:
