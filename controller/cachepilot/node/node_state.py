@@ -149,7 +149,7 @@ def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:
 
 
 def _cause(whole: Any, error: ErrorDetails) -> Path:
-    """Return the path of the smallest part to drop: a wrong value, or what lacks one."""
+    """Return the path of the smallest part to drop: a wrong value, or an object that lacks one."""
     path: list[str] = []
     for key in error["loc"][:-1] if error["type"] == "missing" else error["loc"]:
         if not isinstance(whole, dict) or key not in whole or (path and path[-1] in LEARNT):
@@ -226,7 +226,7 @@ def restored_hello(row: NodeRow, store: Store) -> wire.Hello:
 class Stored:
     """What of a node's state is in the store, so that a decision does not write all of it.
 
-    With thousands of tenants, writing the whole state takes longer than making many a plan.
+    With thousands of tenants, writing the whole state can take longer than making a plan.
     """
 
     def __init__(self) -> None:

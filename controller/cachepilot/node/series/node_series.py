@@ -162,7 +162,7 @@ class NodeSeries:
         self._interval_s, self._lost = interval_s, lost
         self._lock = threading.Lock()
         self._left: list[SeriesChunk] = []
-        """Chunks of tenants that are gone that were not stored yet."""
+        """Unstored chunks of tenants that are gone."""
         self._left_told = 0
         self._begin()
 
