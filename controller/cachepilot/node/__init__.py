@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node: from its snapshots to what is done about them, and what is stored of it."""
+"""The control loop of one node: measure, plan, decide, act, and what is stored and shown of it."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recommendations of one node, and when another takes their place.
+"""Recommendations for the tenants of one node, and when a new one replaces them.
 
-Each cycle plans for the node as it would be with the recommendations in force. What that plan would
-change is compared with them, and replaces them by the law of `cachepilot.decide.advice.law`.
+Each cycle plans for the *shadow*: the node as it would be with the recommendations in force. What
+that plan would change is the *rival*. The law in `cachepilot.decide.advice.law` compares the rival
+with the recommendations over many intervals and decides when it replaces them.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 @dataclass(frozen=True)
 class _Look:
-    """One cycle: the node as it would be, and what is planned for it."""
+    """The input of one cycle: the node with recommendations in force, and the plan for it."""
 
     shadow: Collected
     planned: Planned
@@ -38,7 +39,7 @@ class _Look:
 
 
 class Advisor:
-    """The recommendations of one node."""
+    """The recommendations for one node."""
 
     def __init__(self, config: NodeConfig, decider: Decider) -> None:
         self._config, self._decider = config, decider
@@ -47,7 +48,7 @@ class Advisor:
     def step(
         self, collected: Collected, objectives: Objectives, step_bytes: int, can_limit: bool
     ) -> list[Decision]:
-        """Takes a cycle in; a decision for each recommendation that changed."""
+        """Take in a cycle; return a decision for each recommendation that changed."""
         state, states = self._decider.state, self._decider.state.tenants
         told = {cgroup for cgroup in collected.seen if objectives.of(cgroup).is_advised}
         if not told:
@@ -57,7 +58,7 @@ class Advisor:
             return []
         for cgroup in collected.seen:
             objective = objectives.of(cgroup)
-            # What nobody recommends any more is no part of the node as it would be.
+            # A tenant that gets no recommendations any more has its own settings in the shadow.
             if objective.mode is Mode.OBSERVE or objective.fixed is not None:
                 states[cgroup].advised = None
         share, margin = self._config.least_share, self._config.decide.least_gain
@@ -81,13 +82,17 @@ class Advisor:
         return decisions
 
     def _adopt(self, action: Action, time_s: float) -> Advised | None:
-        """What was recommended before."""
+        """Make an action the recommendation for its tenant; return the one that it replaces."""
         one = self._decider.state.tenants[action.cgroup]
         before, one.advised = one.advised, Advised(action.policy, action.limit_bytes, time_s)
         return before
 
     def _decide(self, look: _Look) -> list[Action]:
-        """What is recommended from now on, of tenants of whom that changes."""
+        """Return the actions that become recommendations now, in place of earlier ones.
+
+        A change that the objectives or an SLO force is adopted at once. Any other must win as the
+        rival.
+        """
         state, plan = self._decider.state.advice, look.planned.plan
         seen = self._interval(look, plan)
         if _is_banned(look) or (seen.is_forced and seen.movers):
@@ -106,7 +111,7 @@ class Advisor:
         return found if verdict is Verdict.REPLACES else []
 
     def _interval(self, look: _Look, plan: Plan) -> MemoryInterval:
-        """What the law is shown: recommendations in place of what tenants have, and a plan."""
+        """Return the input of the law: recommendations in place of settings, and a plan."""
         objectives, decider = look.planned.objectives, self._decider
         cycle = MemoryCycle(
             collected=look.shadow,
@@ -142,7 +147,7 @@ class Advisor:
 
 
 def _is_banned(look: _Look) -> bool:
-    """Whether a policy is recommended that the objectives do not allow, and another is planned."""
+    """Whether another policy is planned for a tenant whose recommended one is not allowed."""
     of = look.planned.objectives.of
     swapped = (one for one in look.planned.plan.actions if one.policy != one.present.policy)
     return any(
@@ -152,9 +157,10 @@ def _is_banned(look: _Look) -> bool:
 
 
 def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
-    """The plan whose settings are those of `rival`, and else what is recommended.
+    """The plan with the settings of `rival`, and with the recommended ones for all other tenants.
 
-    Both are predicted by the present curves, while a read of the device waits as it is planned to.
+    Both are predicted by the present curves. A device read waits as long as in the plan. Without a
+    curve for both policies, a tenant's setting and prediction stay as they are.
     """
     plan, device = look.planned.plan, look.shadow.snapshot.device
     actions = []
@@ -182,7 +188,7 @@ def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
 
 
 def _reread_s(action: Action, seen: Seen, look: _Look, config: DecideConfig) -> float:
-    """The time that it takes to read what another policy, or less memory, no longer has."""
+    """Seconds to read again the pages that another policy or a smaller limit does not keep."""
     less = max(0, action.present.limit_bytes - action.limit_bytes)
     share = cost_share(action.present.policy, action.policy, config)
     pages = max(less, share * action.limit_bytes) / PAGE_BYTES

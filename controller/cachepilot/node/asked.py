@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators ask of all nodes, and what follows from it for one of them."""
+"""What operators ask of all nodes (objectives and pins), and what of that applies to one node."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from cachepilot.v1 import session_pb2 as wire
 
 @dataclass(frozen=True)
 class Asked:
-    """What operators ask of all nodes, at one time."""
+    """The objectives and pins of all nodes at one time."""
 
     objectives: Objectives
     pins: tuple[Pin, ...] = ()
 
 
 class AskedOfNode:
-    """What is asked of one node: the same objects until something else is asked."""
+    """What is asked of one node. It returns the same objects until something else is asked."""
 
     def __init__(self, node: str, asked: Callable[[], Asked]) -> None:
         self._node, self._asked = node, asked
@@ -27,7 +27,7 @@ class AskedOfNode:
         self._among = (Asked(Objectives()), Asked(Objectives()))
 
     def among(self, tenants: Iterable[wire.Tenant]) -> Asked:
-        """What is asked where these are the workloads."""
+        """What is asked, with objectives for Kubernetes workloads applied to these tenants."""
         stated, asked = self._among
         now = self._asked()
         base = now.objectives if now is not stated else asked.objectives
@@ -38,7 +38,7 @@ class AskedOfNode:
         return asked
 
     def with_pins(self, asked: Asked) -> Objectives:
-        """Objectives and pins, as far as they are of this node."""
+        """Objectives with the pins that apply to this node."""
         if asked is not self._with_pins[0]:
             self._with_pins = asked, with_pins(asked.objectives, asked.pins, self._node)
         return self._with_pins[1]

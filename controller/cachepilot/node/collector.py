@@ -7,7 +7,7 @@ from cachepilot.sense.collect import Scraped, not_scraped
 
 
 class Collector(Sensing):
-    """Collects snapshots with demands that are fitted online."""
+    """Collects snapshots, with throughput models of tenants (demands) that are fitted online."""
 
     def __init__(
         self, node: str, scraped: Scraped = not_scraped, interval_s: float | None = None
@@ -16,5 +16,5 @@ class Collector(Sensing):
         super().__init__(node, self._fitted, scraped, interval_s)
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
-        """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
+        """Fit up to `most` tenants, the longest waiting first. Call it after a cycle."""
         self._fitted.refit(most)

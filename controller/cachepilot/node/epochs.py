@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Epochs of the plans of one node: each is given out once, whatever ends the controller."""
+"""Epochs (numbers of plans) of one node. None is used twice, also after the controller crashes."""
 
 from cachepilot.node.keeper import Keeper
 from cachepilot.store.store import Store
 
 
 class Epochs:
-    """They are reserved in the store by the range, before any of them is given out."""
+    """Reserves a range of epochs in the store before any of them is used."""
 
     def __init__(self, node: str, store: Store, keeper: Keeper) -> None:
         self._node, self._store, self._keeper = node, store, keeper
@@ -14,23 +14,23 @@ class Epochs:
 
     @property
     def last(self) -> int:
-        """The last one that was given out; 0 before the first."""
+        """The epoch that was used last; 0 before the first."""
         return max(0, self._next - 1)
 
     def begin_above(self, known: int) -> None:
-        """The node knows plans up to this epoch: the next one is above it."""
+        """Make the next epoch greater than `known`, the greatest that the node has seen."""
         if self._next <= known:
             self._reserve(known)
 
     def take(self) -> int:
-        """The epoch of the next plan."""
+        """Return the epoch of the next plan."""
         if self._next >= self._end:
             self._reserve(self.last)
         self._next += 1
         return self._next - 1
 
     def _reserve(self, above: int) -> None:
-        """Without a store there is one alone, above what is known."""
+        """Reserve a range of epochs above `above`; a single one if the store cannot be written."""
         try:
             self._next, self._end = self._store.reserve_epochs(self._node, above)
         except Exception as error:

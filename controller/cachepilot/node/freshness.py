@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When what is known of a node is stale: the one place that says so."""
+"""When the readings of a node are stale. No other module decides this."""
 
 import time
 from collections.abc import Callable
@@ -12,15 +12,16 @@ NEVER_HEARD = "no snapshot was seen since the controller began"
 
 
 def stale_after_s(interval_s: float) -> float:
-    """So long after its last snapshot a node is stale: once it missed WINDOW control intervals.
+    """Seconds after the last snapshot at which a node is stale: WINDOW control intervals.
 
-    Readings are means over so many, so nothing of them is of the present any more.
+    Readings are means over WINDOW intervals, so that nothing in them is of the present after that
+    time.
     """
     return WINDOW * interval_s
 
 
 class Freshness:
-    """Whether a node is stale, by a clock of this host that no one sets; from any thread."""
+    """Whether a node is stale, by a monotonic clock of this host. Any thread may ask."""
 
     def __init__(self, interval_s: float, clock: Clock = time.monotonic) -> None:
         self._after_s = stale_after_s(interval_s)
@@ -29,26 +30,26 @@ class Freshness:
         self._heard_s = 0.0
 
     def hear(self, heard_s: float) -> None:
-        """A snapshot came, or all that follows from one is done.
+        """Note that a snapshot came, or that the work that follows from it is done.
 
-        `heard_s`: when it came, seconds since 1970.
+        `heard_s` is when the snapshot came, in seconds since 1970.
         """
         self._heard_at, self._heard_s = self._clock(), heard_s
 
     @property
     def was_heard(self) -> bool:
-        """Whether a snapshot came since the controller began."""
+        """Whether a snapshot came since the controller started."""
         return self._heard_at is not None
 
     @property
     def is_stale(self) -> bool:
-        """Whether the last snapshot is too long ago, or there is none."""
+        """Whether the last snapshot is too old, or there is none."""
         heard_at = self._heard_at
         return heard_at is None or self._clock() - heard_at > self._after_s
 
     @property
     def why(self) -> str:
-        """What is told of the node while it is stale; empty while it is not."""
+        """What is shown about a stale node; empty while it is not stale."""
         if not self.is_stale:
             return ""
         if not self.was_heard:

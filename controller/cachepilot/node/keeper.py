@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the control loop of one node writes to the store, and what becomes of what cannot be."""
+"""Writes what the control loop of one node stores, and keeps it if the store cannot be written."""
 
 import logging
 from collections import deque
@@ -20,7 +20,9 @@ from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
 WAITING_MAX = 10_000
-"""Decisions that wait until the store can be written; the oldest is dropped and counted."""
+"""Decisions that wait until the store can be written. Beyond that the oldest is dropped and
+counted.
+"""
 
 
 class Keeper:
@@ -48,16 +50,17 @@ class Keeper:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether decisions of earlier cycles are not in the store yet."""
+        """Whether decisions or changes of earlier cycles are not in the store yet."""
         return bool(self._waiting) or self.changes.has_news
 
     def keep(
         self, state: NodeState, decisions: Sequence[Decision], epoch: int, time_s: float
     ) -> bool:
-        """Writes what a cycle decided; whether all that was decided so far is in the store.
+        """Write what a cycle decided; return whether all decisions so far are in the store.
 
-        A cycle that decided nothing writes nothing, unless memory is under way, an earlier write
-        failed or others joined a change that is under way.
+        A cycle that decided nothing writes nothing, unless a change of memory is under way, an
+        earlier write failed, or the state changed beyond single tenants: for example, a tenant
+        joined a change.
         """
         self._wait(decisions)
         self.totals.count(decisions)
@@ -83,9 +86,9 @@ class Keeper:
     def keep_all(
         self, state: NodeState, epoch: int, time_s: float, known: Collection[str] | None
     ) -> None:
-        """Writes the whole state and the windows, and drops totals of all but `known` tenants.
+        """Write the whole state and the windows; drop totals of all tenants that are not `known`.
 
-        None drops no totals.
+        If `known` is None, no totals are dropped.
         """
         try:
             self._keep_all(state, epoch, time_s, known)
@@ -114,7 +117,7 @@ class Keeper:
         self.baselines.stored()
 
     def keep_series(self, series: NodeSeries, cycle: int | None = None) -> None:
-        """Writes time series: in each cycle those of a part of the tenants, without one of all."""
+        """Write time series of the tenants that are due in a cycle; of all with None."""
         part, parts = (0, 1) if cycle is None else (cycle % SERIES_CYCLES, SERIES_CYCLES)
         chunks, receipt = series.unstored(part, parts)
         if not chunks:
@@ -127,14 +130,17 @@ class Keeper:
             series.stored(receipt)
 
     def forget(self) -> None:
-        """A cycle failed half way: the whole state is written next."""
+        """Note that a cycle failed half way: the next write stores the whole state."""
         self._stored.forget()
 
     def failed(self, error: Exception) -> None:
-        """A write failed: says so once, and until then nothing counts as stored."""
+        """Note that a write failed: set `problem`, and count nothing as stored.
+
+        The error is logged when `problem` was empty before.
+        """
         self._stored.forget()
         if isinstance(error, StoreFailedError):
-            # Which says it in the log itself, once for all nodes.
+            # The store has logged this error itself, once for all nodes.
             self.problem = f"unsaved, only rollbacks are sent: {error}"
             return
         if not self.problem:

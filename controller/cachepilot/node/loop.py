@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control loop of one node: sense -> plan -> decide -> apply, once per snapshot.
 
-A cycle that fails is logged and shown as the node's problem; everything stays as it was. Nothing
-here knows of sessions or of the time of the host: the clock is the node's.
+A cycle that fails is logged and shown as the node's problem, and its plan changes nothing. Sessions
+are handled elsewhere. The time of a cycle is that of the node's snapshot.
+
+Terms: the *epoch* is the number of a plan. A *wish* is the setting that a tenant should have after
+a cycle. An *order* is a wish that an operator gave by a pin, which needs no evidence. The *first
+memory* is the limit that a tenant had when it was first seen.
 """
 
 import logging
@@ -51,15 +55,15 @@ from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
 ACKS_MAX = 64
-"""Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
+"""Acknowledgements that wait for the next cycle, at most. Older ones are dropped and counted."""
 SAVE_CYCLES = 10
-"""The whole state and windows of SLOs are stored once in so many cycles."""
+"""The whole state and the windows of SLOs are stored once in this number of cycles."""
 
 
 class NodeLoop:
-    """The loop of one node; from any thread, one call at a time.
+    """The loop of one node. Any thread may call it; calls are handled one at a time.
 
-    A session that is cut off leaves its cycle running, so calls of the next one wait for it.
+    The cycle of a session that is cut off keeps running, so calls of the next session wait for it.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class NodeLoop:
         self.series = NodeSeries(config.interval_ms / 1000, lost)
         self.acks_dropped_total = 0
         self.reserved: Mapping[str, int] = {}
-        """Memory kept for tenants that are to come, bytes by cgroup."""
+        """Memory that is reserved for tenants that will move to this node, bytes by cgroup."""
         self._changes = Changes() if changes is None else changes
         self._config, self._store = config, store
         self._asked = AskedOfNode(row.name, asked)
@@ -108,19 +112,20 @@ class NodeLoop:
 
     @property
     def report(self) -> Report | None:
-        """What the last cycle left to be looked at; made now if nobody has looked yet.
+        """The report of the last cycle; None before the first. It is made on first access.
 
-        From any thread: the next cycle waits for it, and changes what it is made of only then.
+        Any thread may read it. The next cycle makes it first, because it changes the objects that
+        the report is made from.
         """
         return self._published.report
 
     @property
     def epoch(self) -> int:
-        """The last one that was given out; 0 before the first."""
+        """The epoch of the last plan; 0 before the first."""
         return self._epochs.last
 
     def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
-        """A session begins, from an address of the network."""
+        """Begin a session that the agent opened from this network address."""
         with self._turn:
             self._scraped.move(address)
             if hello.incarnation != self.hello.incarnation:
@@ -135,12 +140,12 @@ class NodeLoop:
                 self._keeper.failed(error)
 
     def acknowledge(self, ack: wire.Ack) -> None:
-        """Takes an acknowledgement in; the next cycle looks at it."""
+        """Queue an acknowledgement for the next cycle."""
         self.acks_dropped_total += len(self._acks) == ACKS_MAX
         self._acks.append(ack)
 
     def cycle(self, seen: wire.Snapshot) -> wire.Plan:
-        """The plan that answers a snapshot; it changes nothing when anything went wrong."""
+        """Return the plan that answers a snapshot. After an error it has no actions."""
         with self._turn:
             return self._cycle(seen)
 
@@ -149,7 +154,8 @@ class NodeLoop:
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
         self.freshness.hear(self.heard_s)
-        _ = self.report  # Of the cycle before: it looks at what this one changes.
+        # Make the last report first: this cycle changes the objects that it is made from.
+        _ = self.report
         started = time.perf_counter()
         try:
             asked = self._asked.among(seen.tenants)
@@ -161,7 +167,10 @@ class NodeLoop:
         return plan
 
     def _failed(self, seen: wire.Snapshot, epoch: int, error: Exception) -> Report:
-        """A problem beside what was last known; nothing of this cycle is kept."""
+        """Return the last report, or an empty one, with no plan and the error as its problem.
+
+        The next write stores the whole state, because this cycle may have changed any part of it.
+        """
         CYCLES_FAILED.labels(self.name).inc()
         self._keeper.forget()
         LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
@@ -228,7 +237,10 @@ class NodeLoop:
         return sent
 
     def _bounded(self, collected: Collected, objectives: Objectives) -> Collected:
-        """What was collected with what is known of each tenant: its first memory, its curves."""
+        """Return the collected node with each tenant's floor, first memory and calibrated curves.
+
+        Memory that is kept for missing tenants, or reserved, is not free in it.
+        """
         states = self._decider.state.tenants
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
         recents, share = self._decider.recents, self._config.least_share
@@ -240,13 +252,13 @@ class NodeLoop:
         return protected(beside, objectives, share, first_bytes, curves, sure, missed)
 
     def _wait_us(self) -> float:
-        """What a device read waits, as the last plan had it."""
+        """The time that a device read waits by the last plan, microseconds; 0 without a plan."""
         last = self._published.latest
         plan = None if last is None else last.plan
         return 0.0 if plan is None else plan.device_wait_us
 
     def _acknowledged(self, collected: Collected) -> list[Decision]:
-        """Takes what the node said of earlier plans in; limits that it refused are told."""
+        """Take in queued acknowledgements; return a decision for each limit the node refused."""
         while self._acks:
             refused = self._applier.acknowledge(self._acks.popleft())
             if refused:
@@ -269,9 +281,9 @@ class NodeLoop:
         decisions: list[Decision],
         epoch: int,
     ) -> bool:
-        """Stores decisions and trials before the plan is sent: a crash never forgets a trial.
+        """Store decisions and trials before the plan is sent, so that a crash never loses a trial.
 
-        False when they could not be stored; then the plan may begin nothing.
+        Return False if they could not be stored. The plan may then begin nothing.
         """
         self._published.note(decisions, collected.seen.keys())
         self._keeper.windows.take_all(collected, objectives)
@@ -295,7 +307,7 @@ class NodeLoop:
         objectives: Objectives,
         epoch: int,
     ) -> Report:
-        """The report of a cycle: made once its plan is sent, or when somebody asks for it."""
+        """Return the report of a cycle. It is made after the plan is sent, or on first access."""
         try:
             return self._made(collected, planned, objectives, epoch)
         except Exception as error:
@@ -324,12 +336,12 @@ class NodeLoop:
         )
 
     def after(self) -> None:
-        """What can wait until the plan is on its way: fitting, records, windows."""
+        """Do what can wait until the plan is sent: fit models, store series and records."""
         with self._turn:
             self._after()
 
     def _after(self) -> None:
-        # Made here, so that who looks because of the change does not make it.
+        # Before listeners are notified, so that none of them has to make it.
         report = self.report
         self._changes.tell(Topic.NODE, self.name)
         try:
@@ -342,13 +354,13 @@ class NodeLoop:
             self._records.store()
             if self._cycles % SAVE_CYCLES == 0:
                 self._save()
-            # The time that all of this took is no silence of the node.
+            # The time that the work above took does not count as silence of the node.
             self.freshness.hear(self.heard_s)
         except Exception:
             LOG.exception("node %s: what follows a cycle failed", self.name)
 
     def _take_needs(self, report: Report) -> None:
-        """What tenants need now is kept, for when they need less."""
+        """Sample what tenants need now, if that is due, for consolidation."""
         if report.plan is None or self._decider.is_gap or not self.needs.is_due(self.heard_s):
             return
         seen = report.collected.seen
@@ -356,7 +368,7 @@ class NodeLoop:
         try:
             found = needs_now(sure_snapshot(report.collected), stated, self._config.planner)
         except Exception:
-            # What else follows a cycle goes on; it is tried again when it is due.
+            # The other work after a cycle continues. The sample is taken again when it is next due.
             LOG.exception("node %s: it is not known what its tenants need", self.name)
             self.needs.miss(self.heard_s)
             return
@@ -366,13 +378,13 @@ class NodeLoop:
     def _save(self) -> None:
         report, state = self.report, self._decider.state
         known = None
-        # Of a cycle that failed it is not known who is there, least of all of the first one.
+        # A cycle that failed does not say which tenants exist, least of all the first cycle.
         if report is not None and report.plan is not None:
             known = report.collected.seen.keys() | state.away.keys()
         self._keeper.keep_all(state, self.epoch, self.last_seen_s, known)
 
     def end(self) -> None:
-        """A session ended: what was not stored yet is."""
+        """End a session: store everything that is not stored yet."""
         with self._turn:
             self.connected = False
             self._save()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decider of a node remembers, as JSON, so that changes go on after a restart."""
+"""The state of a node's decider as JSON, so that changes under way continue after a restart.
+
+A part that cannot be read is dropped and starts again, and the rest is kept.
+"""
 
 import json
 import logging
@@ -31,19 +34,25 @@ Path = tuple[str, ...]
 
 LEARNT = ("policies", "totals", "climb", "calibration")
 TOGETHER = LEARNT, ("trial", "wanted")
-"""Of the policies of a tenant: what is of no use where one of them is lost."""
+"""Groups of keys of a tenant's policy state. If one cannot be read, its whole group is dropped.
+
+`LEARNT` are the list of policies and the tables that have a row or column for each policy.
+"""
 NAMED = 8
-"""So many parts that cannot be read are named, the others counted."""
+"""Parts that cannot be read are named in the log up to this number."""
 
 RENAMED = {
     "change": {"promised": "expected"},
     "trial": {"promised": "expected", "course": "series"},
 }
-"""By part of the state: keys that had another name once, and the one that they have now."""
+"""By part of the state: keys of earlier versions, and the present name of each."""
 
 UNDER_WAY = "under way"
-"""In place of a tenant's name, which begins with a slash: what each snapshot changes while memory
-is under way, and must not be forgotten."""
+"""The key of a record that stands beside those of tenants: memory changes under way, and the clock.
+
+Each snapshot changes them, and they must not be lost. A tenant's name begins with a slash, so that
+the key cannot be a tenant.
+"""
 
 _ADAPTER = TypeAdapter(NodeState)
 _MOVES: TypeAdapter[dict[str, MemoryState | Clock]] = TypeAdapter(dict[str, MemoryState | Clock])
@@ -51,12 +60,12 @@ _TENANT = TypeAdapter(TenantState | None)
 
 
 def is_moving(state: NodeState) -> bool:
-    """Whether memory is under way."""
+    """Whether a change of memory is under way."""
     return bool(under_way(state.memory, state.clock.last_s or 0.0))
 
 
 def to_json(state: NodeState) -> str:
-    """The state without tenants of which nothing is remembered."""
+    """Return the state as JSON, without tenants that have nothing but their cgroup id."""
     told = {
         cgroup: one
         for cgroup, one in state.tenants.items()
@@ -66,9 +75,9 @@ def to_json(state: NodeState) -> str:
 
 
 def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> NodeState:
-    """Reads what `to_json` wrote, and `newer` states of tenants; logs what of it cannot be read.
+    """Return the state that `to_json` wrote, with `newer` states of tenants in place of old ones.
 
-    Raises RecordError naming `name` where that is all of it.
+    Log the parts that cannot be read. Raise RecordError, which names `name`, if none can be read.
     """
     whole, newer = _parsed(text), dict(newer or {})
     moves = _parsed(newer.pop(UNDER_WAY, "{}"))
@@ -98,7 +107,7 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
 
 
 def _parsed(text: str) -> Any:
-    """What JSON says, or the text, which can be read as nothing."""
+    """Return the parsed JSON, or the text itself, which no later step can read as a state."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -106,7 +115,7 @@ def _parsed(text: str) -> Any:
 
 
 def _rename(whole: Any) -> None:
-    """Gives keys their present names where a store of an earlier version has others."""
+    """Rename, in place, keys that an earlier version stored under other names."""
     if not isinstance(whole, dict):
         return
     for key, one in whole.items():
@@ -117,7 +126,10 @@ def _rename(whole: Any) -> None:
 
 
 def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:
-    """The state without what cannot be read, and the least parts that were dropped for that."""
+    """Return the state without what cannot be read, and the paths of the parts that were dropped.
+
+    Raise RecordError if the whole document is wrong.
+    """
     dropped: list[Path] = []
     while True:
         try:
@@ -137,7 +149,7 @@ def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:
 
 
 def _cause(whole: Any, error: ErrorDetails) -> Path:
-    """The least part that has to go: what is not as it should be, or lacks what it must have."""
+    """Return the path of the smallest part to drop: a wrong value, or an object that lacks one."""
     path: list[str] = []
     for key in error["loc"][:-1] if error["type"] == "missing" else error["loc"]:
         if not isinstance(whole, dict) or key not in whole or (path and path[-1] in LEARNT):
@@ -148,7 +160,10 @@ def _cause(whole: Any, error: ErrorDetails) -> Path:
 
 
 def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
-    """Of a change that nothing is known of any more the node undoes what is not confirmed."""
+    """Forget the names of changes of which the trial was lost, so that the agent undoes them.
+
+    The agent undoes a change that is not confirmed, and this controller confirms only known names.
+    """
     change = memory.change
     moving = {*memory.restore, *(() if change is None else change.members)}
     for (_, cgroup, *_), one in known.items():
@@ -157,7 +172,7 @@ def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
 
 
 def _fits(policy: PolicyState) -> bool:
-    """Whether tables have the shapes that belong together; without policies they are recreated."""
+    """Whether the shapes of the tables agree. Without policies they are created again."""
     count, groups = len(policy.policies), policy.groups
     tables = policy.totals, policy.climb, policy.calibration
     totals, climb, calibration = (one.values.shape for one in tables)
@@ -166,9 +181,10 @@ def _fits(policy: PolicyState) -> bool:
 
 
 def _follow_version(policy: PolicyState) -> None:
-    """Sums of an earlier version, with other columns beside those of groups, start again.
+    """Convert the tables of an earlier version, in place.
 
-    Of what it measured of policies the accesses are not known.
+    Its calibration has no row of accesses: they become 0. Its `climb` has other columns beside
+    those of the groups: it starts again.
     """
     known = policy.calibration
     if policy.policies and len(known.values) == RATE:
@@ -179,7 +195,7 @@ def _follow_version(policy: PolicyState) -> None:
 
 
 def stored(row: NodeRow) -> NodeState | None:
-    """What the store has of a node; None where it has nothing, or what cannot be read at all."""
+    """Return the stored state of a node; None if there is none, or if none of it can be read."""
     if row.state is None:
         return None
     try:
@@ -190,7 +206,7 @@ def stored(row: NodeRow) -> NodeState | None:
 
 
 def restored(row: NodeRow, store: Store) -> NodeState | None:
-    """As `stored`; what cannot be read at all is kept aside."""
+    """Return the state as `stored` does; keep a copy of a state that cannot be read at all."""
     found = stored(row)
     if found is None and row.state is not None:
         store.set_aside("node", row.state.encode(), f"node {row.name}: not the state of a node")
@@ -198,7 +214,7 @@ def restored(row: NodeRow, store: Store) -> NodeState | None:
 
 
 def restored_hello(row: NodeRow, store: Store) -> wire.Hello:
-    """The last hello of a node; with nothing but its name where it cannot be read."""
+    """Return the last hello of a node, or one with the name alone if it cannot be read."""
     if row.hello:
         try:
             return wire.Hello.FromString(row.hello)
@@ -208,9 +224,9 @@ def restored_hello(row: NodeRow, store: Store) -> wire.Hello:
 
 
 class Stored:
-    """What of the state of a node is in the store, so that a decision does not write all of it.
+    """What of a node's state is in the store, so that a decision does not write all of it.
 
-    At thousands of tenants the whole takes longer to write than many a plan to make.
+    With thousands of tenants, writing the whole state can take longer than making a plan.
     """
 
     def __init__(self) -> None:
@@ -218,25 +234,27 @@ class Stored:
         self._last_s = 0.0
 
     def is_due(self, state: NodeState) -> bool:
-        """Whether the whole is to be stored, though nothing is decided."""
+        """Whether the whole state must be stored although nothing was decided."""
         return self._shape is None or self._shape != _shape(state)
 
     def forget(self) -> None:
-        """What was to be stored may not have been."""
+        """Assume that the last write failed: the whole state is stored next."""
         self._shape = None
 
     def take(self, state: NodeState) -> None:
-        """The whole of it was stored."""
+        """Note that the whole state was stored."""
         self._shape, self._last_s = _shape(state), state.clock.last_s or 0.0
 
     def texts(
         self, state: NodeState, decisions: Iterable[Decision]
     ) -> tuple[str | None, dict[str, str]]:
-        """What is to be stored: the whole, or tenants that something was decided about.
+        """Return the whole state, or None and the states of tenants that `decisions` name.
 
-        With these what is under way.
+        While a change of memory is under way, the tenants include a record under `UNDER_WAY`. A
+        tenant that is gone has the state `null`.
         """
-        # Times of the others would be of a clock that went back since.
+        # If the clock went back, the stored times of all other tenants are those of the clock
+        # before.
         went_back = (state.clock.last_s or 0.0) < self._last_s
         if went_back or self._shape is None or self._shape != _shape(state):
             return to_json(state), {}
@@ -249,7 +267,7 @@ class Stored:
 
 
 def _shape(state: NodeState) -> tuple[object, ...]:
-    """What a decision may change beside the tenant that it names."""
+    """The parts of the state that a decision may change beside the tenant that it names."""
     memory, change = state.memory, state.memory.change
     moving = None
     if change is not None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan step, and what is still planned where memory cannot be."""
+"""The plan step: how one node's memory and policies should be in the end.
+
+If memory cannot be planned, policies still are, with every limit left as it is.
+"""
 
 import math
 from collections.abc import Collection, Mapping
@@ -24,9 +27,10 @@ NO_LIMITS = "the node sets no limits: only policies are planned"
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with what it was made from; `problem` is why its limits do not count.
+    """A plan with its input. `problem` says why its limits must not be applied, if so.
 
-    Tenants that are `restored` get back what is protected of their memory.
+    `restored` are tenants that get back the protected share of their first memory (see
+    `protection`).
     """
 
     plan: Plan
@@ -57,9 +61,9 @@ def _without_pinned_limit(one: Objective) -> Objective:
 def _where_they_are(
     collected: Collected, objectives: Objectives, config: Config, problem: str
 ) -> Planned:
-    """A plan of policies, every tenant at the limit that it has.
+    """Plan policies only, with every tenant at its present limit.
 
-    What tenants have counts as the budget, so that it is feasible whatever they have.
+    The budget is at least the sum of the present limits, so that the plan is feasible in any case.
     """
     snapshot = collected.snapshot
     tenants = tuple(
@@ -77,12 +81,12 @@ def _where_they_are(
 
 
 def _lost(found: Plan) -> int:
-    """SLOs that a plan gives up."""
+    """The number of SLOs that a plan gives up."""
     return sum(one.is_given_up for one in found.slos)
 
 
 def _lacking(found: Plan, objectives: Objectives) -> dict[int, float]:
-    """By priority, the sum of what a plan does not reach of SLOs with their margins, as parts."""
+    """By priority, the sum of the shares by which a plan misses SLOs with their margins."""
     lacking: dict[int, float] = {}
     for one in found.slos:
         if one.value is None:
@@ -95,7 +99,7 @@ def _lacking(found: Plan, objectives: Objectives) -> dict[int, float]:
 
 
 def _without_protection(collected: Collected, objectives: Objectives, below: float) -> Snapshot:
-    """The snapshot without protected floors (see `protection`) of tenants below a priority."""
+    """The snapshot without the protected floors of tenants below a priority (see `protection`)."""
     tenants = tuple(
         replace(one.tenant, floor_bytes=min(one.tenant.floor_bytes, one.wire.floor_bytes))
         if objectives.of(one.tenant.cgroup).priority < below
@@ -108,9 +112,12 @@ def _without_protection(collected: Collected, objectives: Objectives, below: flo
 def _slos_before_protection(
     collected: Collected, objectives: Objectives, config: Config, found: Plan, least_gain: float
 ) -> tuple[Plan, Snapshot]:
-    """A plan without protected floors where those alone cost an SLO, or a margin.
+    """Return a better plan without protected floors if they cost an SLO or a margin; else `found`.
 
-    The margin is that above an SLO of a higher priority, by a part that is worth `least_gain`.
+    A margin is what a plan aims for above an SLO. For an SLO that is lost, all protected floors go.
+    For a margin, only those of tenants with a lower priority go, and the other plan must bring the
+    margins of the highest priority nearer by `least_gain` or more. The snapshot is that of the
+    returned plan.
     """
     snapshot = collected.snapshot
     lost, lacking = _lost(found), _lacking(found, objectives)
@@ -130,7 +137,7 @@ def _slos_before_protection(
 def _is_margin_lost(
     before: SloOutcome, after: SloOutcome, objectives: Objectives, priority: int
 ) -> bool:
-    """Whether an SLO of a higher priority loses a part of its margin."""
+    """Whether an SLO of a higher priority loses a part of its margin from plan to plan."""
     objective = objectives.of(before.cgroup)
     if objective.priority <= priority or before.value is None or after.value is None:
         return False
@@ -141,7 +148,11 @@ def _is_margin_lost(
 
 
 def _restored(collected: Collected, planned: Planned, share: float) -> Planned | None:
-    """A plan in which tenants have what is protected again, where that is possible."""
+    """Return a plan that gives tenants back their protected share; None if that is not possible.
+
+    It is not possible if the limits do not fit, if it costs an SLO, or if it costs a margin of an
+    SLO whose priority is above those of all tenants that get memory back.
+    """
     back = with_protection_back(collected, planned.objectives, share)
     if back is None:
         return None
@@ -165,15 +176,16 @@ def plan_step(
     config: NodeConfig,
     can_limit: bool,
 ) -> Planned:
-    """The plan of a node: where its limits go in the end.
+    """Return the plan of a node: the limits that it should have in the end, and the policies.
 
-    Protected floors give way to an SLO that could not be kept otherwise, and to the margin above
-    one of a higher priority; `least_share` of its first memory goes back to who has less, as soon
-    as that costs neither. A margin that is nearer by less than `least_gain` counts for nothing.
-    Where tenants that may not be changed leave no room for the others, every limit stays, the
-    reason is given, and only policies are planned.
+    Protected floors give way to an SLO that could not be met otherwise, and to the margin above an
+    SLO of a higher priority. A tenant with less than `least_share` of its first memory gets that
+    back as soon as it costs neither. A margin that comes nearer by less than `least_gain` is no
+    reason to lower a floor. If tenants that must not be changed leave no room for the others, every
+    limit stays, `problem` gives the reason, and only policies are planned. The same holds without
+    `can_limit`.
 
-    Raises InputError for what no plan can be made of.
+    Raises InputError for input that no plan can be made of.
     """
     if not can_limit:
         return _where_they_are(collected, objectives, config.planner, NO_LIMITS)
@@ -189,7 +201,10 @@ def plan_step(
 
 
 def in_the_end(config: Config) -> Config:
-    """The settings of many cycles at once; limits that may not move do not then, either."""
+    """The planner's configuration without a bound on how much memory one cycle moves.
+
+    A configuration that moves no memory stays as it is.
+    """
     return replace(config, movement_share=1.0) if config.movement_share > 0 else config
 
 
@@ -201,12 +216,15 @@ def held_fast(
     left_alone: Collection[str] = (),
     least_bytes: Mapping[str, int] = MappingProxyType({}),
 ) -> Objectives:
-    """Objectives under which no policy changes that the decider may change, nor a limit held.
+    """Objectives that fix the policies that the decider changes, and the limits that are held.
 
-    What is to be kept is kept with a margin, a share of it: the decider lets so much pass.
+    The decider, not the plan, replaces policies of tenants in mode `auto`. The plan chooses a
+    policy if the objectives do not allow the present one, or if the tenant only gets
+    recommendations.
 
-    Of whom the present policy is not allowed, or that is only recommended to, another is planned.
-    No limit is pinned of those `left_alone`. Least memory plans nothing below `least_bytes`.
+    Each keep is raised by the share `margin`, because the decider ignores losses up to that. Limits
+    of tenants that are `left_alone` are not pinned. With the goal `least_memory` no limit is
+    planned below `least_bytes`, by cgroup.
     """
     found = []
     budget = collected.snapshot.node.budget_bytes
@@ -228,12 +246,12 @@ def held_fast(
 
 
 def _least_size(limit_bytes: int, objective: Objective, budget_bytes: int) -> Size:
-    """A limit within the bounds that are stated."""
+    """A limit, clamped to the objective's `memory_min` and `memory_max`."""
     low, high = objective.memory_min, objective.memory_max
     least = limit_bytes if low is None else max(limit_bytes, size_bytes(low, budget_bytes))
     return _fixed_size(least if high is None else min(least, size_bytes(high, budget_bytes)))
 
 
 def _fixed_size(amount_bytes: int) -> Size:
-    """A size of so many bytes, in whole pages."""
+    """A number of bytes as a size in whole pages, at least one."""
     return Size(f"{amount_bytes} B", pages=max(1, pages_up(amount_bytes) // PAGE_BYTES))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that a tenant keeps unasked: a share of what it had before the autopilot came.
+"""Protected memory: the share of its first memory that a tenant keeps without stating a minimum.
 
-What a tenant keeps of its throughput (`keep`) is by its curve, which may be wrong; a share of its
-memory bounds what that costs it.
+The objective's `keep` bounds how much throughput a tenant may lose, but it relies on the tenant's
+curve, which may be wrong. A share of the memory that the tenant had before the autopilot came
+(`least_share`) bounds what a wrong curve can cost.
 """
 
 from collections.abc import Mapping
@@ -15,15 +16,20 @@ from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import human_bytes, pages_down
 
 AT_FLOOR_SHARE = 0.01
-"""Of a floor: a limit that is above it by less is at it; so is a throughput at what is kept."""
+"""A limit within this share above a floor counts as at the floor.
+
+A throughput within this share of what is kept counts as what is kept.
+"""
 
 
 def _kept_bytes(
     seen: Seen, objective: Objective, first_bytes: int, share: float, budget_bytes: int
 ) -> int:
-    """The protection of one tenant; 0 where an operator said something else, or nothing is done.
+    """The protected memory of one tenant, bytes; 0 if there is none.
 
-    A pinned limit says something else, a pinned policy does not.
+    There is none in mode `observe`, in which nothing is changed, and none with a `memory_min` or a
+    pinned limit, because an operator has decided then. A pinned policy makes no difference.
+    `memory_max` bounds the result.
     """
     is_pinned = objective.fixed is not None and objective.fixed.limit_bytes is not None
     if objective.mode is Mode.OBSERVE or objective.memory_min is not None or is_pinned:
@@ -35,7 +41,7 @@ def _kept_bytes(
 
 
 def _least(seen: Seen, objective: Objective, budget_bytes: int) -> int:
-    """What a tenant must have without protection, when it is to be planned."""
+    """The bytes that a tenant must have without protection; 0 unless it is in mode `auto`."""
     if objective.mode is not Mode.AUTO:
         return 0
     stated = objective.memory_min
@@ -52,11 +58,13 @@ def protected(
     certain: Mapping[str, Curves],
     first_miss: Mapping[str, float],
 ) -> Collected:
-    """With the first memory of every tenant, floors that leave it `share` of that, and `curves`.
+    """Return the node with protected floors, first memories, curves and first miss ratios set.
 
-    Where the budget has no room for all of that, each gets the same part of it. Nobody is made to
-    grow: who fell below for an SLO is held where it is, see `with_protection_back`. An operator
-    whose goal is `least_memory` asked for memory to be taken: then no floor is raised.
+    A floor leaves a tenant `share` of its first memory. If the budget has no room for all floors,
+    each is raised by the same part of what it lacks. A floor never exceeds the present limit, so
+    that it makes no tenant grow: one that fell below its protected memory for an SLO gets it back
+    by `with_protection_back`. With the goal `least_memory` no floor is raised, because the operator
+    asks for memory to be taken.
     """
     if objectives.goal is Goal.LEAST_MEMORY:
         share = 0.0
@@ -89,9 +97,10 @@ def protected(
 def with_protection_back(
     collected: Collected, objectives: Objectives, share: float
 ) -> tuple[Snapshot, frozenset[str]] | None:
-    """With floors that give those back what is protected who fell below; and who they are.
+    """Return the snapshot with floors that restore protected memory, and the tenants concerned.
 
-    None where nobody did.
+    These are tenants in mode `auto` whose limit is below their protected memory, except those whose
+    limit others set. None if there are none, or with the goal `least_memory`.
     """
     snapshot, lacking = collected.snapshot, {}
     if objectives.goal is Goal.LEAST_MEMORY:
@@ -111,7 +120,10 @@ def with_protection_back(
 
 
 def why_floor(seen: Seen, objective: Objective) -> str:
-    """Which bound holds a tenant that has its least; empty when it has more, or nothing is done."""
+    """Return which bound holds a tenant at its least memory.
+
+    Empty if the tenant has more, is not in mode `auto`, or has a stated minimum.
+    """
     floor, tenant = seen.tenant.floor_bytes, seen.tenant
     above = tenant.limit_bytes > (1 + AT_FLOOR_SHARE) * floor
     if objective.mode is not Mode.AUTO or above or objective.memory_min is not None:
@@ -122,9 +134,9 @@ def why_floor(seen: Seen, objective: Objective) -> str:
 
 
 def why_kept(seen: Seen, objective: Objective, action: Action) -> str:
-    """What a tenant keeps of its first throughput, when it has no more than that; else empty.
+    """Say what a tenant keeps of its first throughput; empty if the plan gives it more.
 
-    One that is predicted to have less than it is to keep is told so.
+    If the plan gives it less than that, the text says so.
     """
     ops, kept_ops = action.throughput_ops, action.kept_ops
     if not 0 < ops <= (1 + AT_FLOOR_SHARE) * kept_ops:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records by which decisions can be replayed: made with a cycle, stored once its plan is sent."""
+"""Records from which decisions can be replayed. They are stored after the cycle's plan is sent."""
 
 from cachepilot.node.plan_step import Planned
 from cachepilot.node.timing import RECORDS_SKIPPED
@@ -10,7 +10,7 @@ from cachepilot.store.store import Store
 
 TENANTS_MAX = 256
 EVERY_S = 60.0
-"""A record of more tenants than that is kept at most so often."""
+"""Seconds between two records of a node with more than TENANTS_MAX tenants, at least."""
 
 
 class Records:
@@ -22,7 +22,7 @@ class Records:
         self._taken_s = float("-inf")
 
     def take(self, collected: Collected, planned: Planned, epoch: int) -> None:
-        """What replays the decisions of a cycle; `store` stores it."""
+        """Make the record of a cycle that decided something; `store` writes it."""
         is_large = len(collected.seen) > TENANTS_MAX
         if is_large and collected.time_s - self._taken_s < EVERY_S:
             RECORDS_SKIPPED.labels(self._node).inc()
@@ -32,7 +32,7 @@ class Records:
         self._waiting = epoch, record
 
     def store(self) -> None:
-        """Stores the one that waits, if one does."""
+        """Store the record that waits, if there is one. A failure drops and counts it."""
         if self._waiting is None:
             return
         epoch, record = self._waiting

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node as it would be with its recommendations in force, and what would be asked of it then.
+"""The node as it would be with its recommendations in force (its shadow), and its objectives.
 
-A plan for that node is what is recommended next; where it moves nothing, the recommendation stands.
+A plan for the shadow says what to recommend next. If it changes nothing, the recommendations stand.
 """
 
 from collections.abc import Container, Mapping
@@ -14,9 +14,9 @@ from cachepilot.sense.collect import Collected, Seen
 
 
 def _shadow(seen: Seen, is_told: bool, advised: Advised | None) -> Seen:
-    """One tenant under its recommendation, with the floor that the node tells.
+    """One tenant under its recommendation, with the floor that the node reports.
 
-    The policy of a tenant in mode `auto` is the decider's affair: only its limit is planned.
+    The decider chooses the policy of a tenant in mode `auto`, so that only its limit is replaced.
     """
     tenant = replace(seen.tenant, floor_bytes=seen.wire.floor_bytes)
     if advised is not None:
@@ -32,11 +32,12 @@ def shadowed(
     told: Container[str],
     share: float,
 ) -> Collected:
-    """What was collected, as if recommendations were in force: those for tenants that are `told`.
+    """The collected node as if the recommendations for tenants that are `told` were in force.
 
     `objectives` are those of `in_auto`; `share` is `least_share`.
 
-    What is certain of a tenant without curves that can be trusted is so at its present limit alone.
+    A tenant whose curves cannot be trusted has a certain curve, which is valid at its present limit
+    alone. It is dropped if a limit is recommended.
     """
     found = {
         cgroup: _shadow(seen, cgroup in told, states[cgroup].advised)
@@ -56,10 +57,11 @@ def shadowed(
 
 
 def in_auto(objectives: Objectives, collected: Collected, margin: float) -> Objectives:
-    """What is asked if tenants that are recommended to were in mode `auto`.
+    """Objectives as if tenants that get recommendations were in mode `auto`.
 
-    They may get any policy that the objectives allow and the node can attach; those in mode `auto`
-    keep the one that the decider chose. What is kept is kept with a margin, as in `held_fast`.
+    Such a tenant may get any policy that the objectives allow and the node can attach. A tenant in
+    mode `auto` keeps the policy that the decider chose. Keeps are raised by the share `margin`, as
+    in `held_fast`.
     """
     found = []
     for cgroup, seen in collected.seen.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the steps of a control cycle take, as Prometheus metrics of this process."""
+"""Prometheus metrics of control cycles: the time of their steps, and what failed or was lost."""
 
 import time
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ OF_NODES = (
 
 
 def forget_node(name: str) -> None:
-    """Drops the series of a node."""
+    """Drop the metrics of a node."""
     for counter in OF_NODES:
         with suppress(KeyError):
             counter.remove(name)
@@ -66,7 +66,7 @@ def forget_node(name: str) -> None:
 
 @contextmanager
 def timed(step: str) -> Iterator[None]:
-    """Observes how long a step of a cycle takes."""
+    """Observe the time of one step of a cycle, also if the step fails."""
     started = time.perf_counter()
     try:
         yield

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives the controller, in SQLite: journal, history, and their schema."""
+"""The SQLite store, which outlives the controller: journal, history, and their schema."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants did before anything of them was changed: a row each."""
+"""What tenants did before any of their settings was changed: a row each."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ COLUMNS = tuple(one.name for one in fields(Baseline))
 
 
 class Baselines(Database):
-    """By node and cgroup; one that is made again under a name takes the place of the other."""
+    """Baselines by node and cgroup. That of a cgroup created again replaces the one before."""
 
     @staticmethod
     def _write_baselines(
@@ -28,7 +28,7 @@ class Baselines(Database):
         )
 
     def baselines(self, node: str) -> list[Baseline]:
-        """Those of the tenants of a node."""
+        """The baselines of the tenants of a node."""
         query = f"SELECT {', '.join(COLUMNS)} FROM baselines WHERE node = ?"
         found = [Baseline(*row) for row in self._rows(query, node)]
         for one in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes as the history lists them: a row each, which its outcome completes."""
+"""The changes that the history lists: a row each, completed by the outcome of the change."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ from cachepilot.store.database import Database
 from cachepilot.store.pruning import Table, prune_table
 
 CHANGES_MAX = 200_000
-"""Changes that are kept at most, however young."""
+"""Changes that are kept at most, however recent."""
 COLUMNS = tuple(one.name for one in fields(ChangeRow) if one.name != "id")
 QUOTED = tuple(f'"{name}"' for name in COLUMNS)
 Written = tuple[ChangeRow, EvidenceSeries | None]
@@ -31,7 +31,11 @@ _UPDATE = (
 
 
 def _conditions(asked: ChangeFilter) -> tuple[str, list[object]]:
-    """What is not asked for is left out: as "or is null" it would keep SQLite from its indexes."""
+    """Return the WHERE clause of a filter and its values.
+
+    A condition that is not requested is left out. Written as "or is null", it would keep SQLite
+    from using its indexes.
+    """
     pairs: dict[str, object] = {
         "node = ?": asked.node,
         "cgroup = ?": asked.cgroup,
@@ -50,14 +54,14 @@ def _conditions(asked: ChangeFilter) -> tuple[str, list[object]]:
 
 
 class ChangeHistory(Database):
-    """Changes in the order in which they began."""
+    """Changes in the order in which they were stored first."""
 
     def _prune_changes(self, oldest_s: float) -> None:
-        """Drops what was stored before a time, and what is beyond the bound, a few rows a time."""
+        """Drop rows stored before a time, and those beyond the bound, a few at a time."""
         prune_table(self._rows, self._transaction, Table("changes", "id", oldest_s, CHANGES_MAX))
 
     def _write_changes(self, db: sqlite3.Connection, rows: Iterable[Written]) -> list[int]:
-        """Adds rows that have no id, and completes the others; returns the ids of all."""
+        """Add rows that have no id, and update the others; return the ids of all."""
         found = []
         for row, series in rows:
             values = [getattr(row, name) for name in COLUMNS]
@@ -71,31 +75,34 @@ class ChangeHistory(Database):
         return found
 
     def save_changes(self, rows: Sequence[Written]) -> None:
-        """Writes rows, all of them or none; those that are new get their id."""
+        """Write rows, all of them or none. New rows get their id."""
         with self._transaction() as db:
             ids = self._write_changes(db, rows)
         for (row, _), found in zip(rows, ids, strict=True):
             row.id = found
 
     def changes(self, asked: ChangeFilter, limit: int) -> list[ChangeRow]:
-        """Those that are asked for, the newest first."""
+        """Return the changes that match a filter, the newest first."""
         where, values = _conditions(asked)
         query = f"SELECT {', '.join(QUOTED)}, id FROM changes{where} ORDER BY id DESC LIMIT ?"
         return [_row(one) for one in self._rows(query, *values, limit)]
 
     def count_changes(self, asked: ChangeFilter) -> int:
-        """How many are asked for."""
+        """The number of changes that match a filter."""
         where, values = _conditions(asked)
         return int(self._rows(f"SELECT count(*) FROM changes{where}", *values)[0][0])
 
     def change(self, number: int) -> Written | None:
-        """One of them and its evidence; None where there is none of that id."""
+        """Return one change and its evidence; None if no change has this id."""
         query = f"SELECT {', '.join(QUOTED)}, id, evidence FROM changes WHERE id = ?"
         rows = self._rows(query, number)
         return _written(rows[0]) if rows else None
 
     def live_changes(self, node: str) -> list[Written]:
-        """Those of a node that are not over, and its last recommendations, the oldest first."""
+        """Return the changes of a node that have not ended, its present recommendations included.
+
+        The oldest comes first.
+        """
         query = (
             f"SELECT {', '.join(QUOTED)}, id, evidence FROM changes"
             " WHERE node = ? AND ended_s IS NULL ORDER BY id"
@@ -103,7 +110,7 @@ class ChangeHistory(Database):
         return [_written(one) for one in self._rows(query, node)]
 
     def later_change(self, row: ChangeRow) -> int | None:
-        """A change after `row` of the same kind that the same tenant has, or had; None if none."""
+        """Return the id of a later change of this kind that is live or confirmed, or None."""
         found = self._rows(
             "SELECT id FROM changes WHERE node = ? AND cgroup = ? AND kind = ? AND id > ?"
             " AND state IN (?, ?) ORDER BY id LIMIT 1",
@@ -124,7 +131,7 @@ def _written(values: Sequence[object]) -> Written:
     if not isinstance(told, str):
         return _row(values), None
     columns = json.loads(told)
-    # Its name in stores of earlier versions.
+    # Stores of earlier versions use another name.
     if "promised" in columns:
         columns["predicted"] = columns.pop("promised")
     return _row(values), EvidenceSeries(**columns)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection under one lock, and its transactions.
+"""The one connection of the store, its lock, and its transactions.
 
-Calls wait for one another, so none may read more than it answers.
+Calls wait for one another, so that no call may read more than it returns.
 """
 
 import fcntl
@@ -17,10 +17,11 @@ from cachepilot.store.schema import open_database
 
 
 class StoreLock:
-    """Held from its making until it is released, on PATH.lock beside the store.
+    """A lock on the file PATH.lock beside the store, held from creation until `release`.
 
-    Not on the store itself: to close one more descriptor of it would end SQLite's own locks
-    (https://www.sqlite.org/howtocorrupt.html, 2.2). Raises StoreError where another holds it.
+    The store itself is not locked, because closing another descriptor of it would drop SQLite's own
+    locks (https://www.sqlite.org/howtocorrupt.html, 2.2). Raises StoreError if another process
+    holds the lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,14 +42,14 @@ class StoreLock:
             ) from None
 
     def release(self) -> None:
-        """The next may have it; the file stays, or two could lock two files of one name."""
+        """Release the lock. The file stays: otherwise two could lock two files of one name."""
         self._file.close()
 
 
 class Database:
-    """One SQLite file, locked; safe to call from any thread. `clock`: seconds since 1970.
+    """One SQLite file, locked. Any thread may call it. `clock` returns seconds since 1970.
 
-    StoreError when it cannot be opened, StoreFailedError when it cannot be read or written later.
+    Raises StoreError if it cannot be opened, and StoreFailedError if a later read or write fails.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -67,18 +68,18 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Nothing is lost without it."""
+        """Close the connection and release the lock. Nothing is lost if this is never called."""
         with self._lock:
             self._db.close()
             self._file_lock.release()
 
     @property
     def problem(self) -> str:
-        """Why it cannot be read or written now; empty while it can."""
+        """Why the store cannot be read or written now; empty while it can."""
         return self._health.problem
 
     def check(self) -> str:
-        """As `problem`, after another try to write where there is one."""
+        """Return `problem`, after another attempt to write if there is one."""
         if self.problem:
             with suppress(StoreFailedError), self._transaction() as db:
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('checked_s', ?)", (self._clock(),))
@@ -89,7 +90,7 @@ class Database:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """All that is written inside, by any calls of this thread, or nothing of it."""
+        """Make all writes inside one transaction, by any calls of this thread."""
         with self._transaction():
             yield
 
@@ -97,7 +98,7 @@ class Database:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             if self._db.in_transaction:
-                # Inside of another one, which ends both.
+                # Inside another transaction, which commits or rolls back both.
                 yield self._db
                 return
             try:
@@ -105,7 +106,8 @@ class Database:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException as error:
-                # On a full disk SQLite has rolled back already, or leaves it open when it commits.
+                # With a full disk SQLite has rolled back already, or leaves the transaction open on
+                # commit.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error) and is_of_the_file(error):
@@ -123,5 +125,5 @@ class Database:
                 raise
 
     def now_s(self) -> float:
-        """Seconds since 1970, by the clock that ages what is stored."""
+        """Seconds since 1970, by the clock that is used for the age of rows."""
         return self._clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of the store: what a person is to do about each, and since when it cannot be written."""
+"""Failures of the store: what a person should do about each, and how long they last."""
 
 import logging
 import sqlite3
@@ -10,9 +10,9 @@ from cachepilot.errors import InputError
 
 LOG = logging.getLogger(__name__)
 RECOVERED_S = 5.0
-"""For so long every write has to succeed before the store counts as well again.
+"""Seconds for which every write must succeed before the store counts as healthy again.
 
-A full disk takes one small write and refuses the next.
+A full disk may accept one small write and refuse the next.
 """
 _DAMAGED = "put a backup in its place, or move it away to begin without history"
 _ADVICE = {
@@ -26,15 +26,18 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: _DAMAGED,
 }
 _PRIMARY = 0xFF
-"""Of an error code of SQLite: the rest says more about the same."""
+"""The bits of an SQLite error code that name the primary error; the others give details."""
 
 
 class StoreError(InputError):
-    """A store that cannot be opened; names the file and says what to do."""
+    """The store cannot be opened. The message names the file and what to do."""
 
 
 class StoreFailedError(sqlite3.OperationalError):
-    """A read or a write that failed, of which nothing was kept; names the file and what to do."""
+    """A read or write failed, and nothing of it was kept.
+
+    The message names the file and what to do.
+    """
 
     def __init__(self, message: str, is_full: bool) -> None:
         super().__init__(message)
@@ -46,20 +49,20 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def is_of_the_file(error: sqlite3.Error) -> bool:
-    """Whether an error is about the file, and not about how it was asked."""
+    """Whether an error is one of the file, and not one of the query."""
     return _code(error) in _ADVICE
 
 
 def told(path: Path, what: str, error: Exception) -> str:
-    """One line: the file, what cannot be done to it, why, and what to do."""
+    """One line that names the file, the failed operation, the cause, and what to do."""
     advice = _ADVICE.get(_code(error)) if isinstance(error, sqlite3.Error) else None
     return f"store {path}: {what}: {error}" + (f"; {advice}" if advice else "")
 
 
 class Health:
-    """Whether the store can be read and written; changes of that are logged, once each.
+    """Whether the store can be read and written. Each change of that is logged once.
 
-    `problem` is empty while it can. `clock`: seconds.
+    `problem` is empty while it can. `clock` returns seconds.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -68,7 +71,7 @@ class Health:
         self._well_since_s: float | None = None
 
     def failed(self, what: str, error: sqlite3.Error) -> StoreFailedError:
-        """Takes a failure in; the error to raise."""
+        """Note a failure; return the error to raise."""
         text = told(self._path, what, error)
         if not self.problem:
             LOG.error("%s", text)
@@ -76,7 +79,7 @@ class Health:
         return StoreFailedError(text, _code(error) == sqlite3.SQLITE_FULL)
 
     def succeeded(self) -> None:
-        """Takes a write in that succeeded."""
+        """Note a successful write."""
         if not self.problem:
             return
         now_s = self._clock()

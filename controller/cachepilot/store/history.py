@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was decided, and the records that decisions are replayed from."""
+"""Decisions, and the records from which they can be replayed."""
 
 import sqlite3
 import zlib
@@ -13,19 +13,19 @@ from cachepilot.store.database import Database
 from cachepilot.store.pruning import Table, prune_table
 
 DECISIONS_MAX, RECORDS_MAX = 1_000_000, 50_000
-"""Decisions, and records that replay some of them, that are kept at most, however young."""
+"""Decisions, and records that replay some of them, that are kept at most, however recent."""
 RECORD_LEVEL = 1
-"""Of compression: a higher one takes several times as long for a tenth less."""
+"""Compression level. A higher one takes several times as long and saves a tenth."""
 COLUMNS = tuple(one.name for one in fields(RecordedDecision))
 
 
 def history_query(
     cgroup: str | None, node: str | None, limit: int, before: int | None, event: str | None
 ) -> tuple[str, list[str | int]]:
-    """The query of `Store.history` and its values.
+    """Return the query of `Store.history` and its values.
 
-    A condition that is not asked for is left out: as "or is null" it would keep SQLite from its
-    indexes, each of which is in the order of the answer.
+    A condition that is not requested is left out. Written as "or is null", it would keep SQLite
+    from using its indexes, each of which has the order of the result.
     """
     asked: dict[str, str | int | None] = {
         "cgroup = ?": cgroup, "node = ?": node, "id < ?": before, "event = ?": event,
@@ -40,7 +40,7 @@ class History(Database):
     """Decisions in the order in which they were stored, and records by node and epoch."""
 
     def _prune_history(self, oldest_s: float) -> None:
-        """Drops what was stored before a time, and what is beyond the bounds, a few rows a time."""
+        """Drop rows stored before a time, and those beyond the bounds, a few at a time."""
         for table, key, most in (
             ("decisions", "id", DECISIONS_MAX),
             ("records", "rowid", RECORDS_MAX),
@@ -58,13 +58,13 @@ class History(Database):
         )
 
     def save_record(self, node: str, epoch: int, record: bytes) -> None:
-        """What a decision depended on; see `cachepilot.plan.record`."""
+        """Store the input of a decision; see `cachepilot.plan.record`."""
         values = (node, epoch, self._clock(), zlib.compress(record, RECORD_LEVEL))
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
 
     def record(self, node: str, epoch: int) -> bytes | None:
-        """The record of the decisions of one epoch; None when it is not kept."""
+        """The record of the decisions of one epoch; None if there is none."""
         rows = self._rows("SELECT record FROM records WHERE node = ? AND epoch = ?", node, epoch)
         return zlib.decompress(rows[0][0]) if rows else None
 
@@ -76,7 +76,7 @@ class History(Database):
         before: int | None = None,
         event: str | None = None,
     ) -> list[RecordedDecision]:
-        """The last decisions, the newest first: those of an id below `before`, of one event."""
+        """Return the last decisions, the newest first: of ids below `before`, of one `event`."""
         query, values = history_query(cgroup, node, limit, before, event)
         rows = self._rows(query, *values)
         return [RecordedDecision(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
@@ -84,7 +84,10 @@ class History(Database):
     def later(
         self, one: RecordedDecision, key: str, events: Sequence[str], same: bool
     ) -> int | None:
-        """A decision after `one` that changed the same `key` of the tenant, to the `same` value."""
+        """Return the id of a later decision that changed `key` of the tenant; None without any.
+
+        With `same`, only decisions that led to the same value count.
+        """
         rows = self._rows(
             f"SELECT id FROM decisions WHERE cgroup = ? AND node = ? AND id > ?"
             f" AND event IN ({', '.join('?' * len(events))}) AND from_{key} != to_{key}"
@@ -95,7 +98,7 @@ class History(Database):
 
 
 def _columns(node: str, epoch: int, one: Decision) -> tuple[Any, ...]:
-    """In the order of `RecordedDecision`, without its id."""
+    """The values of a row in the order of `RecordedDecision`, without its id."""
     return (
         one.time_s, node, one.cgroup, epoch, str(one.event),
         one.before.policy, one.after.policy, one.before.limit_bytes, one.after.limit_bytes,

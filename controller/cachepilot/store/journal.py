@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node needs to go on after a restart: its epochs, its hello, and what its decider knows."""
+"""What a node needs after a restart: its epochs, its last hello, and the state of its decider."""
 
 import sqlite3
 import zlib
@@ -13,15 +13,15 @@ from cachepilot.store.quarantine import Quarantine
 from cachepilot.store.schema import OF_NODES
 
 EPOCHS_RESERVED = 1000
-"""Epochs that are taken at once: what a crash loses of them is never given out again."""
+"""Epochs that are reserved at once. After a crash those not used are skipped."""
 
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as it was last seen: its hello as bytes of the wire, and its state as JSON.
+    """A node when it was last seen: its hello as protocol bytes, and its state as JSON.
 
-    `tenant_states` are those of tenants that changed since, and of what is under way. `last_seen_s`
-    is the node's time, `heard_s` that of this host, both in seconds since 1970.
+    `tenant_states` are newer states of tenants, and of memory changes under way. `last_seen_s` is
+    the node's time, `heard_s` that of this host, both in seconds since 1970.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Journal(Quarantine):
         self._state_crc: dict[str, int] = {}
 
     def reserve_epochs(self, node: str, above: int) -> tuple[int, int]:
-        """Epochs, from the first to before the second, that no plan ever had on this node."""
+        """Return a range [first, end) of epochs above `above` that no plan of the node had."""
         with self._transaction() as db:
             row = db.execute("SELECT epoch FROM nodes WHERE name = ?", (node,)).fetchone()
             first = max(row[0] if row else 0, above) + 1
@@ -54,7 +54,10 @@ class Journal(Quarantine):
         return first, last
 
     def nodes(self) -> list[NodeRow]:
-        """Every node that was seen and is not forgotten; one of no name is kept aside."""
+        """Return every node that was seen and not forgotten.
+
+        A row with an invalid name is moved to the quarantine.
+        """
         rows = self._rows(
             "SELECT nodes.rowid, CAST(name AS BLOB), epoch, hello, last_seen_s,"
             " CAST(guard AS BLOB), coalesce(heard_s, 0)"
@@ -69,14 +72,14 @@ class Journal(Quarantine):
                     self._set_aside(db, "node", stored_name, error)
                     db.execute("DELETE FROM nodes WHERE rowid = ?", (rowid,))
                 continue
-            # What is no text becomes a state that cannot be read, which begins anew.
+            # Invalid text becomes a state that cannot be read, and such a state starts again.
             state = None if guard is None else guard.decode(errors="replace")
             tenants = self._tenant_states(name, state)
             found.append(NodeRow(name, epoch, hello, seen_s, state, tenants, heard_s))
         return found
 
     def forget(self, node: str) -> None:
-        """Drops all that is stored of a node; pins on it are the operator's, and stay."""
+        """Drop all rows of a node. Pins on it stay, because they are the operator's."""
         with self._transaction() as db:
             db.execute("DELETE FROM nodes WHERE name = ?", (node,))
             for table in OF_NODES:
@@ -84,12 +87,12 @@ class Journal(Quarantine):
         self._state_crc.pop(node, None)
 
     def _tenant_states(self, node: str, state: str | None) -> dict[str, str]:
-        """Those that changed since that state was stored; others are of an earlier one."""
+        """States of tenants that changed since `state` was stored. Other rows are of older ones."""
         query = "SELECT cgroup, state FROM guard_tenants WHERE node = ? AND guard_crc = ?"
         return dict(self._rows(query, node, _crc(state or "")))
 
     def set_hello(self, node: str, hello: bytes) -> None:
-        """Who a node said that it is."""
+        """Store a node's hello, and that it was heard of now."""
         with self._transaction() as db:
             db.execute("UPDATE nodes SET hello = ? WHERE name = ?", (hello, node))
             db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
@@ -102,13 +105,14 @@ class Journal(Quarantine):
         state: str | None,
         tenant_states: Mapping[str, str],
     ) -> int:
-        """Writes the state of a node, and when it was seen; returns what its tenants name it by.
+        """Write the state of a node; return the checksum that the rows of its tenants refer to.
 
-        A state of None leaves what is stored, but for `tenant_states`.
+        If `state` is None, the stored state stays, except for `tenant_states`.
         """
-        # Tenants name the state that they belong to: an earlier version replaces it alone.
+        # Rows of tenants name the state that they belong to by its checksum, because an earlier
+        # version of the controller replaces the state alone.
         crc = self._state_crc.get(node, 0)
-        # To touch the row of a node would write all of its state again.
+        # An update of any column of a node's row would write its whole state again.
         if state is not None:
             db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
             query = "UPDATE nodes SET last_seen_s = ?, guard = ? WHERE name = ?"

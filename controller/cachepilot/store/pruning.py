@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drops what a table of the store is not to keep, a few rows at a time."""
+"""Drops the rows that a table of the store should not keep, a few at a time."""
 
 import sqlite3
 import time
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 ROWS = 2000
-"""Rows that are looked at, and dropped, at once: cycles wait no longer than for so many."""
+"""Rows that are examined and dropped at once. Cycles wait no longer than for one such step."""
 PAUSE_S = 0.001
-"""Between that, so that who waits for the lock gets it: it is not handed over in turn."""
+"""Seconds between two steps, so that a waiting thread gets the lock: it is not a fair lock."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table and its rising `key`: kept are the last `most` rows, and none `stored_s` before."""
+    """A table with a rising `key`: the last `most` rows stay, and none stored before `oldest_s`."""
 
     name: str
     key: str
@@ -29,9 +29,9 @@ def prune_table(
     transaction: Callable[[], AbstractContextManager[sqlite3.Connection]],
     table: Table,
 ) -> None:
-    """Walks a table by its key; each call of `rows` and `transaction` is under the store's lock.
+    """Drop rows of a table by its key; each call of `rows` and `transaction` takes the lock.
 
-    All of it, as times do not rise with the key where a clock went back.
+    All rows are examined, because times do not rise with the key if the clock went back.
     """
     name, key = table.name, table.key
     beyond = (rows(f"SELECT max({key}) FROM {name}")[0][0] or 0) - table.most

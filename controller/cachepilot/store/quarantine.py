@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is stored and cannot be read: kept aside for a person, logged and counted, never fatal."""
+"""Stored entries that cannot be read: kept in a table for a person, logged and counted.
+
+Such an entry is never fatal.
+"""
 
 import logging
 import sqlite3
@@ -10,7 +13,7 @@ from cachepilot.store.database import Database
 
 LOG = logging.getLogger(__name__)
 KEPT_MAX = 1000
-"""Entries that are kept aside; the oldest is dropped."""
+"""Entries that are kept at most. Beyond that the oldest is dropped."""
 QUARANTINED = Counter(
     "cachepilot_store_quarantined",
     "Stored entries that could not be read, kept aside: objective, pin, node, hello, change, "
@@ -25,7 +28,7 @@ class Quarantine(Database):
     """Entries that could not be read, by kind."""
 
     def _set_aside(self, db: sqlite3.Connection, kind: str, entry: bytes, why: object) -> None:
-        """Keeps an entry aside, in the transaction that takes it from where it was."""
+        """Keep an entry, in the transaction that removes it from its own table."""
         line = " ".join(str(why).split()).encode(errors="backslashreplace").decode()
         db.execute(_ADD, (self._clock(), kind, entry, line))
         db.execute(_BOUND, (KEPT_MAX,))
@@ -33,10 +36,10 @@ class Quarantine(Database):
         LOG.error("store: %s: cannot be read, kept in the table quarantine: %s", kind, line)
 
     def set_aside(self, kind: str, entry: bytes, why: object) -> None:
-        """Keeps a copy aside of what stays where it is."""
+        """Keep a copy of an entry that stays in its own table."""
         with self._transaction() as db:
             self._set_aside(db, kind, entry, why)
 
     def kept_aside(self) -> list[tuple[str, bytes, str]]:
-        """(kind, entry, why), the oldest first."""
+        """Return (kind, entry, why) of all entries, the oldest first."""
         return self._rows("SELECT kind, entry, why FROM quarantine ORDER BY id")

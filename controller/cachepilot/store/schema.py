@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the store, and how a file of them is opened; later versions add to what is there."""
+"""The tables of the store, and how its file is opened. Later versions only add to it."""
 
 import sqlite3
 from pathlib import Path
@@ -101,17 +101,18 @@ OF_NODES = (
     "decision_totals", "changes", "baselines", "slo_hours", "slo_targets",
     "series", "needs",
 )  # fmt: skip
-"""Tables whose rows are of one `node`, beside `nodes` itself."""
+"""Tables whose rows belong to one `node`, beside `nodes` itself."""
 
 
 CHECKED_BYTES_MAX = 256 << 20
-"""A file up to this size is read whole when it is opened, to find damage before it is used."""
+"""Files up to this size are read as a whole when they are opened, to find damage before use."""
 
 
 def open_database(path: Path, now_s: float) -> sqlite3.Connection:
-    """A connection to the file, whose tables are there; any thread may use it, one at a time.
+    """Return a connection to the file, with all tables. Threads may use it one at a time.
 
-    `now_s`: the time of this host, seconds since 1970. Raises StoreError, for a damaged file too.
+    `now_s` is the time of this host in seconds since 1970. Raises StoreError, also for a damaged
+    file.
     """
     db = None
     try:
@@ -140,5 +141,5 @@ def _prepare(db: sqlite3.Connection, path: Path, now_s: float) -> None:
             damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damaged
     db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
-    # Of a version that did not write it down: as if it was heard of now.
+    # An earlier version did not store when a node was last heard of: it counts as heard of now.
     db.execute("INSERT OR IGNORE INTO heard SELECT name, ? FROM nodes", (now_s,))

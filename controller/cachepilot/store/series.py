@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time series in the store: chunks of points, each step kept for its own time; and past needs."""
+"""Time series in the store, as chunks of points, with a retention per step; and past needs."""
 
 import logging
 import time
@@ -13,14 +13,14 @@ from cachepilot.store.pruning import PAUSE_S, ROWS
 
 LOG = logging.getLogger(__name__)
 CHUNKS_MAX = 500_000
-"""Chunks of all tenants at most, a kilobyte each: those that were written first are dropped."""
+"""Chunks of all tenants at most, a kilobyte each. Beyond that the oldest written are dropped."""
 
 
 class SeriesStore(Database):
-    """Chunks by tenant, step and begin; one that grows takes the place of what there was of it."""
+    """Chunks by tenant, step and begin. A chunk that grows replaces its earlier version."""
 
     def save_series(self, node: str, chunks: Iterable[SeriesChunk]) -> None:
-        """Adds chunks, or replaces those with the same begin."""
+        """Add chunks, or replace those with the same begin."""
         now_s = self._clock()
         with self._transaction() as db:
             db.executemany(
@@ -40,7 +40,7 @@ class SeriesStore(Database):
         return [SeriesChunk(*row) for row in rows]
 
     def _prune_series(self) -> None:
-        """Drops chunks that are older than their step is kept, and those beyond the bound."""
+        """Drop chunks that exceed the retention of their step, and those beyond the bound."""
         now_s = self._clock()
         for step_s, kept_s in KEPT_S.items():
             while self._drop_series("step_s = ? AND stored_s < ?", ROWS, step_s, now_s - kept_s):
@@ -53,7 +53,7 @@ class SeriesStore(Database):
             time.sleep(PAUSE_S)
 
     def _drop_series(self, condition: str, most: int, *values: float) -> int:
-        """Drops so many chunks at most, those first that were written first; says how many."""
+        """Drop up to `most` matching chunks, the oldest written first; return their number."""
         query = (
             "DELETE FROM series WHERE rowid IN (SELECT rowid FROM series"
             f" WHERE {condition} ORDER BY stored_s LIMIT ?)"
@@ -66,14 +66,14 @@ class NeedsStore(Database):
     """What the tenants of nodes needed, a row per quarter of an hour; see `domain.past.need`."""
 
     def save_needs(self, node: str, slot: int, tenants: str) -> None:
-        """Adds what is known of a slot, as JSON, or replaces it."""
+        """Add or replace what is known of a slot, as JSON."""
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO needs VALUES (?, ?, ?)", (node, slot, tenants))
 
     def needs(self, node: str, after: int, until: int) -> list[tuple[object, bytes]]:
-        """What is stored of slots after one, up to another, by slot; and what is no slot at all.
+        """Return the stored slots in (after, until], in order, and rows whose slot is no number.
 
-        As it is stored: it may be damaged.
+        The text is returned as it is stored: it may be damaged.
         """
         return self._rows(
             "SELECT slot, CAST(tenants AS BLOB) FROM needs WHERE node = ?"
@@ -82,9 +82,9 @@ class NeedsStore(Database):
         )  # fmt: skip
 
     def _prune_needs(self) -> None:
-        """Drops slots that are older than a day, or to come, as of a clock that was ahead.
+        """Drop slots older than a day, and slots in the future, which a clock that was ahead left.
 
-        Node by node: cycles wait for one of them.
+        Each node has its own transaction, so that cycles wait for one node at most.
         """
         now = slot_of(self._clock())
         ends = (now - SLOTS, now + 1)

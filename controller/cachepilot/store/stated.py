@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators state and order, as it is stored: objectives, pins, and rollouts."""
+"""What operators stated: objectives, pins, and rollouts, as they are stored.
+
+A rollout moves tenants between nodes (consolidation), and sets pins of its own meanwhile.
+"""
 
 import json
 import sqlite3
@@ -19,11 +22,11 @@ from cachepilot.errors import InputError
 from cachepilot.store.quarantine import Quarantine
 
 CHANGES_MAX = 100
-"""So many of the last changes can be undone."""
+"""The last changes that can be undone, at most."""
 ROLLOUTS_MAX = 20
-"""So many of the last rollouts are kept."""
+"""The last rollouts that are kept, at most."""
 _SET_OBJECTIVES = "INSERT OR REPLACE INTO meta VALUES ('objectives', ?)"
-# As bytes: what is no text would fail the whole query.
+# As bytes, because invalid text would fail the whole query.
 _PINS = """
 SELECT p.rowid, CAST(p.node AS BLOB), CAST(p.cgroup AS BLOB), CAST(p.policy AS BLOB),
   p.limit_bytes, e.until_s, r.rollout
@@ -52,12 +55,12 @@ def _pin(
 
 
 class Stated(Quarantine):
-    """Objectives and pins; each call that changes them is one transaction."""
+    """Objectives and pins. Each call that changes them is one transaction."""
 
     def objectives(self) -> Objectives | None:
-        """The objectives that hold; None when there never were any, or none can be read.
+        """Return the objectives in force; None if there never were any, or none can be read.
 
-        An objective that cannot be read is kept aside.
+        An objective that cannot be read is moved to the quarantine.
         """
         rows = self._rows("SELECT CAST(value AS BLOB) FROM meta WHERE key = 'objectives'")
         if not rows:
@@ -74,16 +77,17 @@ class Stated(Quarantine):
         return found
 
     def set_objectives(self, objectives: Objectives) -> None:
-        """Replaces all objectives."""
+        """Replace all objectives."""
         values = (objectives_to_json(objectives),)
         with self._transaction() as db:
             db.execute(_SET_OBJECTIVES, values)
 
     def pins(self) -> list[Pin]:
-        """Every pin. An end is that of one pin: another, of who knows no ends, is for good.
+        """Return every pin; move those that cannot be read to the quarantine.
 
-        A rollout's is that with the end that it gave it: any other is an operator's.
-        One that cannot be read is kept aside.
+        An end applies to the exact pin that it was stored with. An earlier version of the
+        controller knows no ends, so that a pin that it sets in place of that one has none. A
+        rollout owns a pin with the end that the rollout gave it; any other pin is an operator's.
         """
         found: list[Pin] = []
         for rowid, *row in self._rows(_PINS):
@@ -96,7 +100,7 @@ class Stated(Quarantine):
         return found
 
     def set_pin(self, pin: Pin) -> None:
-        """Adds a pin, or replaces that of the same cgroup and node."""
+        """Add a pin, or replace that of the same cgroup and node."""
         values = (pin.node or "", pin.cgroup, pin.policy, pin.limit_bytes)
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?)", values)
@@ -109,7 +113,7 @@ class Stated(Quarantine):
                 db.execute("INSERT INTO rollouts_of_pins VALUES (?, ?, ?, ?)", held)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
-        """Removes a pin; False when there was none."""
+        """Remove a pin; return False if there was none."""
         with self._transaction() as db:
             of = (node or "", cgroup)
             self._forget_end(db, *of)
@@ -122,12 +126,12 @@ class Stated(Quarantine):
 
 
 class StatedBefore(Quarantine):
-    """The last changes of objectives and pins, each with both documents of before."""
+    """The last changes of objectives and pins, each with both documents before the change."""
 
     def remember(self, objectives: Objectives, pins: tuple[Pin, ...], what: str) -> Before:
-        """Keeps what operators stated before a change, and gives the change its number.
+        """Store what operators stated before a change, and return it with the change's number.
 
-        What a rollout pinned meanwhile is none of that.
+        Pins of a rollout are left out.
         """
         pins = tuple(pin for pin in pins if pin.rollout is None)
         told = json.dumps([_told(pin) for pin in pins])
@@ -141,10 +145,10 @@ class StatedBefore(Quarantine):
         return Before(change, now_s, what, objectives, pins)
 
     def last_before(self) -> Before | None:
-        """What was stated before the last change that was not undone; None without one.
+        """Return what was stated before the last change that was not undone; None without one.
 
-        One that cannot be read is kept aside, and none before it can be undone: that would undo
-        both.
+        If that cannot be read, it is moved to the quarantine, and no earlier change can be undone,
+        because that would undo both.
         """
         rows = self._rows(
             "SELECT id, stored_s, CAST(what AS BLOB), CAST(objectives AS BLOB), CAST(pins AS BLOB)"
@@ -161,7 +165,7 @@ class StatedBefore(Quarantine):
             return None
 
     def forget_before(self, change: int) -> None:
-        """It was undone."""
+        """Note that a change was undone."""
         with self._transaction() as db:
             db.execute("DELETE FROM stated_before WHERE id = ?", (change,))
 
@@ -177,17 +181,20 @@ def _before(change: int, stored_s: float, what: bytes, objectives: bytes, pins: 
 
 
 class Rollouts(Quarantine):
-    """Each call is one transaction."""
+    """Rollouts. Each call is one transaction."""
 
     def save_rollout(self, rollout: Rollout) -> None:
-        """Adds a rollout, or replaces that of the same id."""
+        """Add a rollout, or replace that of the same id."""
         with self._transaction() as db:
             values = (rollout.id, encode(rollout))
             db.execute("INSERT OR REPLACE INTO rollouts (id, document) VALUES (?, ?)", values)
             db.execute("DELETE FROM rollouts WHERE id <= ?", (rollout.id - ROLLOUTS_MAX,))
 
     def last_rollout(self) -> Rollout | None:
-        """The newest rollout that can be read; None without one. The others are kept aside."""
+        """Return the newest rollout that can be read; None without one.
+
+        Newer ones that cannot be read are moved to the quarantine.
+        """
         rows = self._rows(
             "SELECT id, CAST(document AS BLOB) FROM rollouts ORDER BY id DESC LIMIT 1"
         )
@@ -196,11 +203,11 @@ class Rollouts(Quarantine):
         number, document = rows[0]
         try:
             found: Rollout = decode(Rollout, json.loads(document))
-            # Versions before rehearsed whole drains, and did not store of which moves that was.
+            # Earlier versions rehearsed whole drains, and did not store which moves were rehearsed.
             return found.with_rehearsed()
         except UNREADABLE as error:
             with self._transaction() as db:
                 self._set_aside(db, "rollout", document, error)
                 db.execute("DELETE FROM rollouts WHERE id = ?", (number,))
-            # The one before it: the next is numbered after that.
+            # Return the one before it. The next rollout is numbered after that one.
             return self.last_rollout()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives the controller, in SQLite: objectives, pins, epochs, trials, decisions, totals.
+"""The store of the controller: what must survive its restart, in one SQLite file.
 
-Every call is one transaction, so a crash leaves either all of it or nothing. There is one
-connection under one lock: calls wait for one another, so none may read more than it answers.
+It has objectives, pins, epochs, trials, decisions, totals and time series. Every call is one
+transaction, so that a crash leaves either all of it or nothing. There is one connection under one
+lock and calls wait for one another, so that no call may read more than it returns.
 """
 
 import time
@@ -28,7 +29,7 @@ class Store(
     Stated, StatedBefore, Journal, History, ChangeHistory, Baselines, SeriesStore, NeedsStore,
     Totals, Rollouts,
 ):  # fmt: skip
-    """One SQLite file; safe to call from any thread."""
+    """One SQLite file. Any thread may call it."""
 
     def __init__(
         self, path: Path, keep_days: float = 14.0, clock: Callable[[], float] = time.time
@@ -38,13 +39,13 @@ class Store(
         try:
             self.prune()
         except StoreFailedError as error:
-            # On a full disk what holds can still be told, and changes can go back.
+            # With a full disk the controller can still report its state and roll changes back.
             if not error.is_full:
                 self.close()
                 raise StoreError(str(error)) from None
 
     def prune(self) -> None:
-        """Drops what is older than is to be kept, and what is beyond the bound."""
+        """Drop what is older than `keep_days`, and what exceeds the bounds of its table."""
         self._prune_history(self._clock() - self._keep_s)
         self._prune_changes(self._clock() - self._keep_s)
         self._prune_windows()
@@ -68,10 +69,10 @@ class Store(
         slo_targets: Sequence[SloTarget] = (),
         slo_hours: Sequence[SloHour] = (),
     ) -> None:
-        """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
+        """Write what one cycle left, all of it or nothing; drop totals of tenants that are `gone`.
 
-        A state of None leaves the one that is stored, but for `tenant_states`. Of `changes` those
-        that are new get their id.
+        If `state` is None, the stored state stays, except for `tenant_states`. New `changes` get
+        their id.
         """
         with self._transaction() as db:
             ids = self._write_changes(db, changes)
@@ -80,7 +81,7 @@ class Store(
             crc = self._write_node(db, node, last_seen_s, state, tenant_states or {})
             self._write_hours(db, node, slo_targets, slo_hours, gone)
             self._write_totals(db, node, windows, slo_totals, decision_totals, gone)
-        # Only now is it there: a transaction that failed left the one before.
+        # Set this after the transaction: if it failed, the stored state is still the one before.
         self._state_crc[node] = crc
         for (row, _), found in zip(changes, ids, strict=True):
             row.id = found

@@ -17,10 +17,10 @@ from cachepilot.store.database import Database
 
 
 class Totals(Database):
-    """Windows by the minute, for the last hour, and totals that never fall."""
+    """SLO windows by the minute for the last hour, by the hour for a week, and totals."""
 
     def _prune_windows(self) -> None:
-        # Node by node, so that cycles wait no longer than for one of them.
+        # Each node has its own transaction, so that cycles wait for one node at most.
         for node, newest in self._rows("SELECT node, max(minute) FROM slo_windows GROUP BY node"):
             with self._transaction() as db:
                 query = "DELETE FROM slo_windows WHERE node = ? AND minute <= ?"
@@ -39,7 +39,7 @@ class Totals(Database):
         decision_totals: Sequence[DecisionTotal],
         gone: Iterable[str],
     ) -> None:
-        """Adds or replaces windows and totals; those of tenants that are `gone` are dropped."""
+        """Add or replace windows and totals; drop totals of tenants that are `gone`."""
         left = [(node, cgroup) for cgroup in gone]
         db.executemany(
             "INSERT OR REPLACE INTO slo_windows VALUES (?, ?, ?, ?, ?, ?)",
@@ -64,9 +64,9 @@ class Totals(Database):
         hours: Sequence[SloHour],
         gone: Iterable[str],
     ) -> None:
-        """Adds or replaces hours, after those of what is `gone` or has another of the `targets`.
+        """Add or replace hours; first drop those of tenants that are `gone` or have new `targets`.
 
-        Minutes of it go as well: what they count of the new target is written after this.
+        Minutes of these are dropped too. What they count for the new target is written after this.
         """
         of_node = [(node, cgroup) for cgroup in gone]
         changed = [(node, one.cgroup, one.kind) for one in targets]
@@ -85,7 +85,7 @@ class Totals(Database):
         )
 
     def slo_targets(self, node: str) -> list[SloTarget]:
-        """Targets by which the SLOs of a node are judged, and since when."""
+        """The targets by which the SLOs of a node are judged, and since when."""
         query = "SELECT cgroup, kind, target, since_s FROM slo_targets WHERE node = ?"
         return [SloTarget(*row) for row in self._rows(query, node)]
 
@@ -95,18 +95,18 @@ class Totals(Database):
         return [SloHour(*row) for row in self._rows(query, node)]
 
     def windows(self, node: str) -> list[SloMinute]:
-        """Windows of the SLOs of a node."""
+        """Windows of the SLOs of a node by the minute."""
         rows = self._rows(
             "SELECT cgroup, kind, minute, windows, met FROM slo_windows WHERE node = ?", node
         )
         return [SloMinute(*row) for row in rows]
 
     def slo_totals(self, node: str) -> list[SloTotal]:
-        """Windows of the SLOs of a node since they were first stated."""
+        """Windows of the SLOs of a node since each was first stated."""
         rows = self._rows("SELECT cgroup, kind, windows, met FROM slo_totals WHERE node = ?", node)
         return [SloTotal(*row) for row in rows]
 
     def decision_totals(self, node: str) -> list[DecisionTotal]:
-        """Decisions about the tenants of a node since they were first seen."""
+        """Decisions about the tenants of a node since each was first seen."""
         rows = self._rows("SELECT cgroup, event, count FROM decision_totals WHERE node = ?", node)
         return [DecisionTotal(*row) for row in rows]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The apply step: wishes become actions of the wire, and acknowledgements what came of them.
+"""The apply step: turns wishes into actions of the protocol, and takes in their acknowledgements.
 
-Memory is given only once it is there: a growth waits until limits that go down have gone down.
+A limit grows only into memory that is free: growth waits until other limits have shrunk.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from cachepilot.v1 import session_pb2 as wire
 BACKOFF_MAX_S = 60.0
 WORKED = (wire.Result.APPLIED, wire.Result.STARTED, wire.Result.UNCHANGED)
 PENDING_MAX = 16
-"""Plans whose acknowledgement is still awaited; the oldest is forgotten."""
+"""Plans whose acknowledgement is awaited, at most. Beyond that the oldest is forgotten."""
 
 
 @dataclass
 class _Failure:
-    """What was asked and did not work, and when it may be asked again, by the node's time."""
+    """A request that failed `count` times, and the node's time at which it may be repeated."""
 
     asked: str
     count: int
@@ -33,9 +33,10 @@ class _Failure:
 
 @dataclass
 class _Kind:
-    """Failures of one kind of action, by cgroup; `fresh` are the reasons of those not told yet.
+    """Failures of one kind of action by cgroup. `fresh` are the reasons that were not reported yet.
 
-    What is asked is a policy, or that a limit goes up or down: by how much changes all the time.
+    A request is the name of a policy, or the direction of a limit (up or down): the size of the
+    step changes in every cycle, so that it cannot identify a request.
     """
 
     failures: dict[str, _Failure] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class _Kind:
         found = self.failures.get(cgroup)
         if found is None or found.asked != asked:
             return False
-        # Further away than ever said: the node's clock went back.
+        # A wait longer than the longest backoff means that the node's clock went back.
         return 0 < found.again_s - time_s <= BACKOFF_MAX_S
 
     def note(
@@ -66,7 +67,7 @@ class _Kind:
 
 
 def named_tasks(snapshot: wire.Snapshot, objectives: Objectives) -> list[wire.NamedTasks]:
-    """Of every tenant whose objective names tasks, their names."""
+    """The task names of every tenant whose objective names tasks, for the agent."""
     if not any(objective.tasks for objective in objectives.tenants):
         return []
     named = ((tenant, objectives.of(tenant.cgroup).tasks) for tenant in snapshot.tenants)
@@ -80,10 +81,10 @@ def named_tasks(snapshot: wire.Snapshot, objectives: Objectives) -> list[wire.Na
 def grants(
     collected: Collected, wanted: Mapping[str, int], objectives: Objectives
 ) -> dict[str, int]:
-    """Limits that may be set now: all that shrink, and growth as far as memory is free.
+    """Return the limits to set now, bytes by cgroup: all that shrink, and growth into free memory.
 
-    Those of the highest priority first. All limits together stay within the budget, or do not
-    grow where they exceed it.
+    Growth is granted by priority, the highest first. The sum of all limits stays within the budget;
+    if it already exceeds the budget, no limit grows.
     """
     held = {cgroup: seen.held_bytes for cgroup, seen in collected.seen.items()}
     free = collected.free_bytes
@@ -96,8 +97,9 @@ def grants(
         elif (
             limit != (seen.wire.target_limit_bytes or seen.wire.limit_bytes) or seen.tenant.yielded
         ):
-            # Growth of a limit that is on its way down: what it holds it may keep. A limit that the
-            # agent yielded is its own again once it is asked for, also as it is.
+            # This includes growth of a limit that is still being lowered: the tenant may keep
+            # memory that it still has. A limit that the agent yielded is set even if it is the
+            # same: asking for it makes the agent manage it again.
             found[cgroup] = pages_up(limit)
     for _, cgroup, limit in sorted(growing):
         more = pages_down(min(limit - held[cgroup], max(0, free)))
@@ -108,12 +110,12 @@ def grants(
 
 
 def _way(seen: Seen, limit_bytes: int) -> str:
-    """Where a limit goes."""
+    """The direction in which a limit moves."""
     return "up" if limit_bytes > seen.limit_bytes else "down"
 
 
 class Applier:
-    """Actions of one node, and what became of them."""
+    """Makes the actions of one node and follows what becomes of them."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._interval_s, self._ttl_ms = config.interval_ms / 1000, config.change_ttl_ms
@@ -130,9 +132,9 @@ class Applier:
         state: NodeState,
         orders: Mapping[str, Wish],
     ) -> list[wire.Action]:
-        """What to send: only what is not so already, and nothing that failed a moment ago.
+        """Return the actions to send: what is not in force, except what failed a moment ago.
 
-        What of that is on trial is told by `state`; nothing of `orders` is.
+        `state` says which of them are on trial. Wishes in `orders` never are.
         """
         trials = OnTrial(state, orders, self._ttl_ms)
         time_s = collected.time_s
@@ -163,7 +165,7 @@ class Applier:
                 action.limit_bytes = granted[cgroup]
             trials.mark(action, seen)
             found[cgroup] = action
-        # Shrinks first: the node does them in this order.
+        # Limits that shrink come first, because the node applies actions in this order.
         held = {cgroup: seen.limit_bytes for cgroup, seen in collected.seen.items()}
         actions = sorted(found.values(), key=lambda one: one.limit_bytes > held[one.cgroup])
         if found:
@@ -176,12 +178,13 @@ class Applier:
         return [*actions, *trials.about(collected, wishes, found)]
 
     def acknowledge(self, ack: wire.Ack) -> str:
-        """Takes an acknowledgement in; returns why the plan was refused as a whole, if it was."""
+        """Take in an acknowledgement; return why the whole plan was refused, or an empty string."""
         time_s, sent, ways = self._pending.pop(ack.epoch, (0.0, [], {}))
         if ack.refused:
             self.refused_plans_total += 1
             return ack.refused
-        # In their order; those that renew or confirm come last, and are sent again if need be.
+        # Results are in the order of the actions. Actions that renew or confirm a change come last
+        # and are not tracked: they are sent again if necessary.
         for action, result in zip(sent, ack.results, strict=False):
             if result.cgroup != action.cgroup:
                 continue
@@ -200,9 +203,9 @@ class Applier:
         return ""
 
     def take_refused_policies(self) -> dict[str, str]:
-        """Tenants whose policy could not be changed since this was last called, and why."""
+        """Tenants whose policy could not be changed since the last call, and why."""
         return self._policies.take()
 
     def take_refused_limits(self) -> dict[str, str]:
-        """Tenants whose limit could not be changed since this was last called, and why."""
+        """Tenants whose limit could not be changed since the last call, and why."""
         return self._limits.take()

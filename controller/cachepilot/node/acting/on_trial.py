@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent of changes on trial: their rollback, and whether the node goes on waiting.
+"""Changes on trial as they are sent: with a rollback, then renewed, and confirmed in the end.
 
-A change on trial carries what holds again unless it is renewed within its time to live. It is
-renewed in every cycle while its trial runs, and confirmed once that has ended, for as long as the
-node says that it waits: a message that is lost is sent again with the next plan.
+A change on trial carries the setting that the agent restores unless the change is renewed within
+its time to live. It is renewed in every cycle while its trial runs. After the trial it is confirmed
+for as long as the node reports that it waits, so that a lost message is repeated with the next
+plan.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ SettingName = Literal["policy", "limit_bytes"]
 
 
 class OnTrial:
-    """Changes on trial of one node in one cycle. What is in `orders` is an operator's and stays."""
+    """Changes on trial of one node in one cycle. Settings in `orders` are never on trial."""
 
     def __init__(self, state: NodeState, orders: Mapping[str, Wish], ttl: int) -> None:
         self._states, self._orders, self._ttl_ms = state.tenants, orders, ttl
@@ -28,7 +29,7 @@ class OnTrial:
         self._origins = {**memory.restore, **moved}
 
     def _policy_back(self, cgroup: str) -> str | None:
-        """The policy that holds again; None when that of the tenant is not on trial."""
+        """The policy to restore on a rollback; None if the tenant's policy is not on trial."""
         trial = self._states[cgroup].policy.trial
         ordered = self._orders.get(cgroup, NO_WISH).policy is not None
         return None if trial is None or ordered else trial.from_policy
@@ -41,9 +42,10 @@ class OnTrial:
         return pages_up(origin.limit_bytes)
 
     def mark(self, action: wire.Action, seen: Seen) -> None:
-        """Gives a change on trial its rollback; one that is there to stay is left as it is."""
+        """Add the rollback to an action that begins a change on trial, and to no other."""
         state = self._states[action.cgroup]
-        # A trial that an earlier version began has no name, and no way back on the node.
+        # A trial that an earlier version of the controller began has no name, and no rollback on
+        # the node.
         if not state.changes:
             return
         back, trial = wire.Setting(), state.policy.trial
@@ -62,7 +64,7 @@ class OnTrial:
         wishes: Mapping[str, Wish],
         changing: Mapping[str, wire.Action],
     ) -> list[wire.Action]:
-        """What renews and what confirms, but of settings that are `changing` now."""
+        """Return actions that renew or confirm changes, except of settings `changing` now."""
         found = []
         for cgroup, seen in collected.seen.items():
             if not seen.wire.HasField("unconfirmed"):
@@ -79,21 +81,25 @@ class OnTrial:
         return found
 
     def _waits_for(self, seen: Seen, wish: Wish) -> int | None:
-        """For how long a change goes on waiting, 0 if it is confirmed; None if nothing is said."""
+        """Return the time to live to send, ms; 0 confirms the change, None sends nothing."""
         cgroup, told = seen.tenant.cgroup, seen.wire.unconfirmed
         if self._is_on_trial(seen):
-            # Of what was undone the trial ends first; what is not known is not prolonged.
+            # A change that the agent undid is not renewed: the decider ends its trial first. A
+            # change of an unknown epoch is not renewed either.
             is_known = told.epoch in self._states[cgroup].changes
             return self._ttl_ms if is_known and not told.undone else None
         if told.undone:
             return 0
         here = {"policy": seen.tenant.policy, "limit_bytes": _here_bytes(seen)}
         is_set = all(getattr(wish, one) in (None, here[one]) for one in _settings_back(seen))
-        # On its way back, by order of the decider or of an operator, nothing is confirmed.
+        # A setting that goes back, by the decider or by an operator's order, is not confirmed.
         return 0 if is_set and told.epoch in self._states[cgroup].changes else None
 
     def _is_on_trial(self, seen: Seen) -> bool:
-        """Whether a setting that would go back is on trial; each of a tenant waits by itself."""
+        """Whether a setting that the agent would restore is on trial.
+
+        The policy and the limit of a tenant wait separately.
+        """
         cgroup, settings = seen.tenant.cgroup, _settings_back(seen)
         policy = "policy" in settings and self._policy_back(cgroup) is not None
         return policy or ("limit_bytes" in settings and self._limit_back(cgroup, seen) is not None)
@@ -104,7 +110,7 @@ def _here_bytes(seen: Seen) -> int:
 
 
 def _settings_back(seen: Seen) -> tuple[SettingName, ...]:
-    """Which settings of a tenant would go back; both where none is other than now."""
+    """The settings of a tenant that a rollback changes; both if it changes both or neither."""
     back = seen.wire.unconfirmed.revert_to
     of_policy = back.policy != seen.tenant.policy
     of_limit = back.limit_bytes != _here_bytes(seen)

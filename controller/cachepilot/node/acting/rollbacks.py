@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be sent although it is not stored: the rollback of a change, and an operator's order.
+"""Actions that may be sent although the cycle could not be stored: rollbacks and orders.
 
-Whatever else a cycle decides is sent once it is stored, so that no change is ever in force of which
-a restarted controller does not know how it is rolled back. A rollback needs no such memory, and an
-order is stored with its pin or its objectives.
+Anything else that a cycle decides is sent after it is stored, so that a controller that restarts
+knows how to roll back every change in force. A rollback needs no such record, and an order is
+stored with its pin or its objectives.
 """
 
 from collections.abc import Container, Mapping
@@ -20,7 +20,11 @@ def rollbacks(
     states: Mapping[str, TenantState],
     restore: Container[str],
 ) -> dict[str, Wish]:
-    """The part of `wishes` that begins nothing; limits of those in `restore` are going back."""
+    """Return the part of `wishes` that begins no change.
+
+    That is an operator's `orders`, policies that go back, and limits of the cgroups in `restore`,
+    which are going back.
+    """
     found = {}
     for cgroup, wish in wishes.items():
         ordered_limit = orders.get(cgroup, NO_WISH).limit_bytes
@@ -32,5 +36,5 @@ def rollbacks(
 
 
 def _may_go(state: PolicyState) -> bool:
-    """Whether the policy that is wished for begins nothing: without `wanted` it is ordered."""
+    """Whether the wished policy begins no change. If nothing is `wanted`, it is an order."""
     return state.wanted is None or is_rollback(state)

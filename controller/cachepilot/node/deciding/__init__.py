@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's tenants are, and what is decided about them."""
+"""The state of a node's tenants, and what is decided about them."""

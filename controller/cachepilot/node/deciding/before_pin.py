@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant had before it was pinned, which it gets back once it is unpinned.
+"""The setting of a tenant before it was pinned, which it gets back when it is unpinned.
 
-In mode `auto` the decider chooses what is best. In the other modes, and where a tenant has no
-curves to decide by, nothing else would ever change what the pin left behind.
+In mode `auto` the decider chooses the best setting after a pin. In other modes, and for a tenant
+without curves, nothing else would ever change what the pin left behind.
 """
 
 from collections.abc import Container
@@ -21,7 +21,7 @@ NOTHING_PINNED = Fixed()
 
 @dataclass
 class BeforePin:
-    """What a pin replaced, as far as it pins it; None for what it leaves alone."""
+    """What a pin replaced; None for a setting that it does not pin."""
 
     cgroup_id: int
     policy: str | None = None
@@ -31,7 +31,7 @@ class BeforePin:
 def note(
     known: dict[str, BeforePin], collected: Collected, objectives: Objectives, away: Container[str]
 ) -> None:
-    """Remembers what pins replace, of those that are new, and forgets tenants that are gone."""
+    """Remember what new pins replace. Forget tenants that are gone, except those `away`."""
     for cgroup, one in list(known.items()):
         seen = collected.seen.get(cgroup)
         if cgroup not in away if seen is None else seen.wire.cgroup_id != one.cgroup_id:
@@ -54,10 +54,11 @@ def restored(
     objectives: Objectives,
     foreign: Container[str],
 ) -> tuple[Objectives, dict[str, Wish]]:
-    """Objectives that fix what is unpinned where it was before, and orders that no plan can state.
+    """Return objectives that fix unpinned tenants at their earlier setting, and extra orders.
 
-    Limits of those that are `foreign` are left to who else sets them. What a tenant has back, or
-    the autopilot decides, is forgotten.
+    The orders remove a limit, which no plan can state. `foreign` are tenants whose limit somebody
+    else sets: theirs is left alone. A setting that is restored, or that the autopilot decides, is
+    forgotten.
     """
     found, orders = [], {}
     for cgroup, before in list(known.items()):
@@ -82,7 +83,7 @@ def restored(
 
 
 def _left(before: BeforePin, seen: Seen, objective: Objective, is_foreign: bool) -> BeforePin:
-    """What is yet to be restored: not what is pinned or decided, nor what the tenant has."""
+    """What is still to be restored: nothing that is pinned, decided, or in force already."""
     pinned = objective.fixed or NOTHING_PINNED
     policy, limit = before.policy, before.limit_bytes
     is_decided = objective.mode is Mode.AUTO and seen.tenant.curves is not None

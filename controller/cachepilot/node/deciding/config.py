@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop of one node is configured by."""
+"""The configuration of the loop of one node."""
 
 from dataclasses import dataclass, field
 
@@ -9,12 +9,13 @@ from cachepilot.plan.problem.config import Config as PlannerConfig
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """Settings of every node's loop; `lease_ms` of 0 lets the last plan stay for ever.
+    """Settings of every node's loop. With a `lease_ms` of 0 the last plan stays in force for ever.
 
-    A node undoes a change that is neither renewed nor confirmed for `change_ttl_ms`.
+    The node undoes a change that is neither renewed nor confirmed for `change_ttl_ms`.
 
-    Without a `memory_min` of its own a tenant keeps `least_share` of the limit that it had before
-    the autopilot came, or of what it held when it was first seen.
+    A tenant without a `memory_min` of its own keeps `least_share` of its first memory: of the limit
+    before the autopilot came, or of the memory that a tenant without a limit used when it was first
+    seen.
     """
 
     interval_ms: int = 1000

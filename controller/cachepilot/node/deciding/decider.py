@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decider of one node: what its steps are shown in a cycle, and what is done of their outcome.
+"""The decider of one node: it calls the steps for policies and memory, and acts on their outcomes.
 
-Policies and memory are decided by pure steps, whose only clock is that of the snapshots. A tenant
-has at most one change under way that is not settled, of its policy or of its memory.
+The steps are pure functions whose only clock is that of the snapshots. A tenant has at most one
+unsettled change under way, either of its policy or of its memory.
+
+A *foreign* limit is one that neither the controller nor the agent set. A *yielded* limit is a
+foreign one that the agent no longer contests.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,12 +38,12 @@ from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES
 
 UNKNOWN_REGIME = 1 << 64
-"""More than an agent can count to: whatever it tells next is no change of the workload."""
+"""Greater than any regime number of an agent: the next one reported is no change of regime."""
 
 
 @dataclass
 class NodeState:
-    """All that outlives a restart."""
+    """All state of the decider that survives a restart."""
 
     tenants: dict[str, TenantState] = field(default_factory=dict)
     away: dict[str, Away] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class NodeState:
 
 @dataclass(frozen=True)
 class Decided:
-    """What is to be done now, by cgroup, and what was decided."""
+    """The wishes of a cycle by cgroup, and the decisions that led to them."""
 
     wishes: dict[str, Wish]
     decisions: list[Decision]
@@ -61,15 +64,16 @@ class Decided:
 
 @dataclass(frozen=True)
 class Look:
-    """What one cycle is decided on.
+    """The input of one cycle's decisions.
 
-    `refused` are policies that the node would not attach, and why. `orders` are an operator's; a
-    policy or a limit that is ordered is not tried but done. `short` are tenants that measurably
-    miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
-    `step_bytes` at once. Without `may_begin` what is under way is judged and rolled back, and
-    nothing else is begun. `restored` get back what is protected of their memory. `plan_objectives`
-    are those that the plan was made for, with targets corrected by what the model is off. `fallen`
-    missed an SLO in the last interval by more than intervals scatter.
+    `refused` are policies that the node did not attach, and why. `orders` are an operator's: an
+    ordered policy or limit is set without a trial. `short` are tenants that measurably miss an SLO.
+    With `limits_fixed` no limit changes except by an order. No limit changes by more than
+    `step_bytes` at once. Without `may_begin` changes under way are judged and rolled back, and
+    nothing else begins. Tenants that are `restored` get back the protected share of their first
+    memory. `plan_objectives` are those that the plan was made for, with targets corrected by the
+    error of the model. `fallen` are tenants that missed an SLO in the last interval by more than
+    intervals scatter.
     """
 
     collected: Collected
@@ -95,36 +99,39 @@ class Decider:
         state: NodeState | None = None,
         interval_s: float | None = None,
     ) -> None:
-        """`interval_s` is how often a snapshot is asked for, in seconds."""
+        """Begin with a restored `state`, if any; `interval_s` is the time between snapshots."""
         self.config = config
         self.state = state or NodeState()
         if self.state.clock.interval_s is None:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
         self.shifts: dict[str, Shifts] = {}
-        """By how much curves are off at the limits that each tenant had."""
+        """By cgroup, the error of the curve that was measured at the limits that the tenant had."""
         self._elapsed_s, self._is_gap = 0.0, False
         self._swapped: dict[str, str] = {}
         self.left_alone: frozenset[str] = frozenset()
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the snapshot before, as far as they count."""
+        """Seconds since the last snapshot that count; a gap counts as a few intervals."""
         return self._elapsed_s
 
     @property
     def is_gap(self) -> bool:
-        """Whether no snapshot tells of a part of that time."""
+        """Whether no snapshot covers a part of the time since the last one."""
         return self._is_gap
 
     def agent_restarted(self) -> None:
-        """The agent counts regimes of workloads from zero: the next that it tells is no change."""
+        """Expect regime numbers from zero: the next one reported is no change of regime."""
         away = (one.state for one in self.state.away.values())
         for state in (*self.state.tenants.values(), *away):
             state.policy.regime = state.limits_regime = UNKNOWN_REGIME
 
     def observe(self, collected: Collected, objectives: Objectives) -> list[Decision]:
-        """Takes a snapshot in, before a plan is made: who is there, and what was measured."""
+        """Take in a snapshot before the plan is made: tenants present, and measurements.
+
+        Return decisions about changes that ended because their cgroup is gone.
+        """
         self._elapsed_s, self._is_gap = self._advance(collected.time_s)
         self.state.costs.take(collected.seen.values(), self._elapsed_s)
         decisions = presence.follow(
@@ -161,7 +168,7 @@ class Decider:
     def restored(
         self, collected: Collected, objectives: Objectives
     ) -> tuple[Objectives, dict[str, Wish]]:
-        """Objectives and orders by which tenants that were unpinned get back what they had."""
+        """Return objectives and orders that give unpinned tenants their earlier setting."""
         foreign = {name for name, one in self.recents.items() if one.is_foreign}
         known = self.state.before_pins
         return before_pin.restored(known, collected, objectives, foreign | self.left_alone)
@@ -169,9 +176,10 @@ class Decider:
     def _calibrate(
         self, seen: Seen, state: TenantState, objective: Objective, miss_cost_us: float
     ) -> None:
-        """Holds the miss ratio that was measured against the curve, where nothing is under way.
+        """Calibrate the curve with the measured miss ratio, if the page cache is settled.
 
-        What operations took counts, too, but of a tenant with an SLO of the hit ratio.
+        The time that operations took is calibrated too, except for a tenant with a hit ratio SLO. A
+        new regime drops the calibration of the regime before.
         """
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
@@ -191,12 +199,18 @@ class Decider:
             state.limits.take(seen.limit_bytes, pages[:2], told, self._elapsed_s, half_life_s, done)
 
     def held(self, collected: Collected) -> frozenset[str]:
-        """Whose limit must stay: a page cache turns over, or the node is about to undo a change."""
+        """Tenants whose limit must not change now.
+
+        Their page cache turns over, their limit is foreign or stuck, a policy that was sent is not
+        in force yet, or the node is about to undo a change that this controller does not know.
+        """
         states = self.state.tenants
         found = {name for name in collected.seen if is_settling(states[name].policy)}
-        # Somebody else may just have set it: that is told by its staying there.
+        # Somebody else may have set this limit. It counts as theirs once later snapshots show it
+        # again.
         found.update(name for name, one in self.recents.items() if one.is_foreign)
-        # What is asked for may take time, or be refused for ever: others are planned beside it.
+        # A policy that was sent may take time to attach, or be refused for ever. The plan changes
+        # the limits of the other tenants meanwhile.
         for name, policy in self._swapped.items():
             if name in collected.seen and collected.seen[name].tenant.policy != policy:
                 found.add(name)
@@ -204,9 +218,10 @@ class Decider:
         return foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
     def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
-        """Limits below which least memory plans nothing: those of tenants that lacked something.
+        """Limits below which the goal `least_memory` plans nothing, bytes by cgroup.
 
-        Of tenants of which it is `unknown` what margin their SLO takes what they have.
+        These are limits below which a tenant lacked memory a short time ago. For tenants whose SLO
+        margin is `unknown`, it is the present limit.
         """
         seen = collected.seen
         return {
@@ -215,11 +230,14 @@ class Decider:
         }
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
-        """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
+        """Tenants that are `held` or whose page cache fills.
+
+        What is measured of them is not yet of their setting.
+        """
         return held | {name for name, one in collected.seen.items() if one.is_filling}
 
     def step(self, look: Look) -> Decided:
-        """Decides on what was observed, by a plan made for it."""
+        """Decide on the snapshot that was observed, with the plan that was made for it."""
         collected, states, memories = look.collected, self.state.tenants, self.state.memory
         moving = asked.keeping_policy(memories, collected.time_s)
         cycle = Cycle(
@@ -286,7 +304,11 @@ class Decider:
             kept.take(seen.tenant.trust, action.kept_ops, did_ops(seen, cycle.page_us))
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
-        """Time that each tenant lost against what it keeps under the present load, or gained."""
+        """Add up the seconds that each tenant lost or gained against what it keeps.
+
+        What it keeps is computed for the present load. Gains count as credit up to `loss_share` of
+        `reserve_s`.
+        """
         if self._is_gap or self._elapsed_s <= 0:
             return
         most_s = self.config.loss_share * self.config.reserve_s
@@ -294,17 +316,20 @@ class Decider:
             state, ops = self.state.tenants[action.cgroup], action.present.throughput_ops
             state.managed_s += self._elapsed_s
             if action.kept_ops > 0 and ops > 0:
-                # What the plan gives to none, for an SLO of others needs it, no change has cost.
+                # If the plan itself gives a tenant less than it keeps, because an SLO of another
+                # needs the memory, that part was not lost by a change.
                 given = min(1.0, action.throughput_ops / action.kept_ops)
                 due = min(action.kept_now_ops, max(ops, given * action.kept_now_ops))
                 lost = self._elapsed_s * (due - ops) / max(due, ops)
                 state.owed_s = max(-most_s, state.owed_s + lost)
 
     def _advance(self, time_s: float) -> tuple[float, bool]:
-        """Seconds since the last snapshot that count, and whether the clock jumped beside them.
+        """Return the seconds since the last snapshot that count, and whether there is a gap.
 
-        Times go with a clock that went back. Over a gap, or with a clock that was put forward, go
-        those since when something is seen: it was not seen meanwhile. A wait gets no longer by it.
+        If the clock went back, all stored times go back with it. Over a gap, or if the clock was
+        put forward, times since when something is observed move forward by what does not count,
+        because nothing was observed in it. Times until which a policy is barred stay, so that no
+        such wait gets longer.
         """
         counted_s, skipped_s = passed = self.state.clock.advance(time_s)
         state = self.state
@@ -322,7 +347,7 @@ class Decider:
 
 
 def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:
-    """What a tenant did in an interval, its miss ratio and the time of a read as the model's."""
+    """What a tenant did in an interval, in the model's terms: operations, time, misses."""
     sample = seen.sample
     if sample is None:
         return NOTHING_DONE
@@ -332,7 +357,7 @@ def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:
 
 
 def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str, Recent]:
-    """Of those that are there now; one that was recreated under its name starts again."""
+    """The memory of tenants that are present. A cgroup recreated under its name starts again."""
     found = {}
     for cgroup, one in seen.items():
         recent = known.get(cgroup)

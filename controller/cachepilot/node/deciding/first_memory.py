@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first memory of a tenant: what it had before the autopilot changed anything.
+"""The first memory of a tenant: the memory that it had before the autopilot changed anything.
 
-It is the limit that was found, or what a tenant without one held. A limit that somebody writes into
-the cgroup takes its place: that is what the autopilot is measured against from then on. A pin does
-not: it is in force until it is unpinned, and the tenant is then protected as before.
+It is the limit that was found, or the memory in use of a tenant without one. A limit that somebody
+writes into the cgroup replaces it, because the autopilot is compared with that limit from then on.
+A pin does not replace it: once the tenant is unpinned, it is protected as before.
 """
 
 from cachepilot.domain.objectives.objective import Objective, size_bytes
@@ -12,33 +12,34 @@ from cachepilot.node.deciding.tenant_state import Recent, Steered
 from cachepilot.sense.collect import Seen
 
 AT_REST_CYCLES = 16
-"""Cycles after which nothing of a limit that was asked for is still under way on the node."""
+"""Cycles after which a requested limit is no longer on its way on the node."""
 SEEN_TIMES = 2
-"""Snapshots in a row in which a limit that nobody asked for must be the same."""
+"""Consecutive snapshots that must show the same limit before it counts as set by somebody else."""
 EARLIER_MAX = 8
-"""Limits at rest that are remembered of one tenant."""
+"""Limits at rest that are remembered per tenant."""
 
 
 def found_bytes(seen: Seen) -> int:
     """The first memory of a tenant that is seen for the first time, bytes.
 
-    The agent may have been here before, under a controller whose store is lost: it remembers.
+    The agent's initial limit comes first: the agent may have run under a controller whose store is
+    lost, and have changed the limit since.
     """
     return seen.wire.initial_limit_bytes or seen.limit_bytes
 
 
 def grown_bytes(seen: Seen, first_bytes: int) -> int:
-    """The first memory, bytes, with what a tenant without a limit has read since it was found.
+    """The first memory, bytes, raised by what a tenant without a limit has read since it was found.
 
-    While its page cache fills nobody took anything from it: what it held when it was first seen
-    says only how long it had been there.
+    While its page cache fills, nothing was taken from it. What it held when it was first seen
+    depends on how long it had been running.
     """
     has_limit = seen.wire.limit_bytes or seen.wire.initial_limit_bytes
     return first_bytes if has_limit or not seen.is_filling else max(first_bytes, seen.limit_bytes)
 
 
 def note_wish(recent: Recent, seen: Seen, limit_bytes: int) -> None:
-    """A limit that is asked of the node: what lies on the way there is no operator's."""
+    """Note a limit that is requested of the node. Limits on the way to it are not an operator's."""
     steered = recent.steered or Steered(seen.limit_bytes, seen.limit_bytes)
     steered.low_bytes = min(steered.low_bytes, limit_bytes)
     steered.high_bytes = max(steered.high_bytes, limit_bytes)
@@ -47,11 +48,12 @@ def note_wish(recent: Recent, seen: Seen, limit_bytes: int) -> None:
 
 
 def set_by_operator(recent: Recent, seen: Seen) -> int | None:
-    """A limit that somebody else set in the cgroup, bytes; None when nobody did.
+    """Return a limit that somebody else set in the cgroup, bytes; None if nobody did.
 
-    It is one outside of what was asked for lately, since the agent may stop on the way there, and
-    one that the tenant did not have before, since the agent gives limits back by itself. The same
-    limit set by an operator is not told apart, nor one that is set while nothing watches.
+    Such a limit lies outside the range of recent requests, because the agent may stop on the way to
+    a requested one. It also differs from earlier limits of the tenant, because the agent restores
+    those by itself. An operator who sets one of these is not noticed, and neither is a limit that
+    is set while no controller runs.
     """
     limit = seen.wire.limit_bytes
     target = seen.wire.target_limit_bytes or limit
@@ -80,6 +82,6 @@ def set_by_operator(recent: Recent, seen: Seen) -> int | None:
 
 
 def allowed_bytes(objective: Objective, tenant: Tenant, budget_bytes: int) -> int:
-    """The first memory of a tenant, as far as it may have that."""
+    """The first memory of a tenant, at most its `memory_max`."""
     first, most = tenant.first_bytes, objective.memory_max
     return first if most is None else min(first, size_bytes(most, budget_bytes))

@@ -28,11 +28,11 @@ EVENTS = {
 
 @dataclass(frozen=True)
 class Cycle:
-    """One cycle of a node. `refused` are policies that it would not attach, and why.
+    """One cycle of a node. `refused` are policies that the node did not attach, and why.
 
-    A tenant that is `moving`, whose memory is on trial, keeps its policy: what is measured of a
-    change must be of that change. After a gap, of which no snapshot tells, nothing is learnt.
-    Without `may_begin` no change begins. `costs` are what policies cost on this node.
+    A tenant that is `moving`, whose memory is on trial, keeps its policy, so that measurements are
+    of one change alone. After a gap, which no snapshot covers, nothing is learnt. Without
+    `may_begin` no change begins. `costs` are the CPU costs of policies on this node.
     """
 
     collected: Collected
@@ -48,12 +48,12 @@ class Cycle:
 
     @cached_property
     def page_us(self) -> float:
-        """What it takes to read a page, microseconds."""
+        """The time to read a page from the device, including the planned wait, microseconds."""
         return self.collected.snapshot.device.miss_cost_us + self.plan.device_wait_us
 
 
 def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
-    """Time of an operation that misses every access, for the device, over what it takes now."""
+    """Device time of an operation if all its accesses missed, over the time that it takes now."""
     demand = seen.tenant.demand
     cost_us = demand.accesses_per_op * cycle.page_us
     time_us = demand.service_us + seen.tenant.indicators.miss_ratio * cost_us
@@ -63,10 +63,11 @@ def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
 def _interval(
     seen: Seen, state: TenantState, recent: Recent, objective: Objective, cycle: Cycle
 ) -> Interval:
-    """What the law is shown. Of an interval in which the limit moved nothing is compared.
+    """Return a tenant's interval for `step_all`; no counterfactual if its limit changed in it.
 
-    The page cache had the new size from its beginning, what is simulated had it at its end. That of
-    a tenant without a limit, simulated with the memory of the node, never moves.
+    After such a change the page cache had the new size from the beginning of the interval, and the
+    simulation only at its end. A tenant without a limit is simulated with the memory of the node,
+    which never changes.
     """
     tenant = seen.tenant
     order = cycle.orders.get(tenant.cgroup, NO_WISH)
@@ -121,7 +122,7 @@ def decide(
     recents: Mapping[str, Recent],
     config: DecideConfig,
 ) -> tuple[dict[str, Wish], list[Decision]]:
-    """Policies to attach, by cgroup, and what was decided."""
+    """Return wishes, which attach policies, by cgroup, and the decisions of all tenants."""
     wishes = dict(cycle.orders)
     decisions: list[Decision] = []
     actions = {action.cgroup: action for action in cycle.plan.actions}
@@ -153,7 +154,7 @@ def decide(
 
 
 def _is_banned(objective: Objective, seen: Seen, action: Action | None) -> bool:
-    """Whether the objectives do not allow the present policy, and another is planned."""
+    """Whether the objectives do not allow the present policy and another one is planned."""
     named, now = objective.policies, seen.tenant.policy
     if not named or now in named or action is None or action.held is not Held.NOT:
         return False
@@ -161,7 +162,7 @@ def _is_banned(objective: Objective, seen: Seen, action: Action | None) -> bool:
 
 
 def _told(action: Action, cycle: Cycle, recent: Recent) -> list[Decision]:
-    """Says once that a policy is replaced because the objectives do not allow it."""
+    """A decision that a policy is replaced because it is not allowed; empty if already reported."""
     if recent.ordered == action.policy:
         return []
     recent.ordered = action.policy

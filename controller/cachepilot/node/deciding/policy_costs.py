@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs of each policy cost on one node, as its agent measures it."""
+"""The CPU cost of each policy's programs on one node, as its agent measures it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from cachepilot.sense.counterfactuals import DEFAULT, Floats
 from cachepilot.sense.validate import POLICIES_MAX
 
 HALF_LIFE_S = 60.0
-"""Agents measure twice in that time."""
+"""Half-life of a measurement. Agents measure twice in that time."""
 
 
 @dataclass
 class PolicyCosts:
-    """It outlives a restart: CPU time by policy, microseconds per access, the last learnt last."""
+    """CPU time per access by policy, microseconds, the latest last. It survives a restart."""
 
     us_per_access: dict[str, float] = field(default_factory=dict)
 
     def take(self, seen: Iterable[Seen], elapsed_s: float) -> None:
-        """Takes an interval in; of tenants with one policy those with more accesses count more."""
+        """Take in an interval; the tenants of a policy are weighted by their accesses."""
         told: dict[str, tuple[float, float]] = {}
         for one in seen:
             tenant, accesses = one.wire, 0 if one.pages is None else one.pages.accesses
@@ -39,10 +39,10 @@ class PolicyCosts:
             del self.us_per_access[policy]
 
     def of(self, policies: Sequence[str]) -> Floats | None:
-        """By policy, microseconds per access; None where nothing costs anything.
+        """Return the cost of each of `policies`, microseconds per access; None if no cost is known.
 
-        The default has no programs: what is measured is what a policy adds to it. One that was
-        never in force here counts as the mean of those that were, until it is on trial.
+        The default runs no programs: a cost is what a policy adds to it. A policy that was never in
+        force here gets the mean of those that were, until it is tried.
         """
         known = self.us_per_access
         if not any(known.values()):

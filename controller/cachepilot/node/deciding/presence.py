@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants that come and go, and those that are only missing from a snapshot or two.
+"""Tenants that appear and disappear, and tenants that are missing from a few snapshots only.
 
-An agent leaves a tenant out whose cgroup it could not read; a change must not lose its rollback for
-that.
+An agent leaves out a tenant whose cgroup it could not read. A change must not lose its rollback
+because of that.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,15 @@ from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.sense.collect import Collected, Seen
 
 PATIENCE_S = 30.0
-"""For so long a tenant that is missing goes on where it was."""
+"""Seconds for which the state of a missing tenant is kept."""
 
 
 @dataclass
 class Away:
-    """What is remembered of a tenant that is missing, and since when.
+    """The state of a tenant that is missing from snapshots, and the node's time since when it is.
 
-    `kept_bytes` of what it held have been free beside what others held ever since.
+    `kept_bytes` is the part of its memory that no other tenant has used since; None before the
+    first cycle without it.
     """
 
     state: TenantState
@@ -30,10 +31,10 @@ class Away:
 
 
 def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
-    """With what is kept for those who are missing: nobody else may have that.
+    """Return the node with memory kept for missing tenants, so that no other tenant gets it.
 
-    It is what the others have left room for ever since: nobody who is there, or comes, gives
-    anything for who is probably gone, and what they give to each other is not kept.
+    What is kept is what the limits of the others have left free ever since: no tenant gives up
+    memory for one that is probably gone. Memory that other tenants free later is not kept.
     """
     if not away:
         return collected
@@ -48,7 +49,10 @@ def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
 
 
 def beside_reserved(collected: Collected, reserved: Mapping[str, int]) -> Collected:
-    """With memory kept for tenants that are to come, bytes by cgroup; not for who is there."""
+    """Return the node with memory reserved for tenants that will come, bytes by cgroup.
+
+    Nothing is reserved for a tenant that is present.
+    """
     more = sum(size for cgroup, size in reserved.items() if cgroup not in collected.seen)
     if not more:
         return collected
@@ -74,7 +78,10 @@ def follow(
     seen: Mapping[str, Seen],
     time_s: float,
 ) -> list[Decision]:
-    """Makes `states` those of the tenants that are `seen`; changes of those that are gone end."""
+    """Make `states` those of the tenants that are `seen`; return decisions that end changes.
+
+    A tenant that is missing moves to `away` and back. Its change ends when the cgroup is gone.
+    """
     decisions: list[Decision] = []
     for cgroup, state in list(states.items()):
         found = seen.get(cgroup)

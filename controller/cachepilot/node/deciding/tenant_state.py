@@ -12,12 +12,12 @@ from cachepilot.sense.turnover import AtFirst, Turnover
 
 CHANGES_KEPT = 4
 UNKNOWN_ORDER = -1
-"""Whether a limit was pinned before is not known: the controller began since."""
+"""The pinned limit at the last snapshot is not known, because the controller started after it."""
 
 
 @dataclass(frozen=True)
 class Advised:
-    """What is recommended, since when by the node's clock."""
+    """A recommended setting, and the node's time since when it is recommended."""
 
     policy: str
     limit_bytes: int
@@ -26,13 +26,14 @@ class Advised:
 
 @dataclass
 class TenantState:
-    """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
+    """The state of a tenant that survives a restart. `held_first_bytes` is its first memory.
 
-    `advised` is what is recommended for it; None where that never was another than what it has.
-    `held_bytes` is what it had or was to get when it was seen last. `limits` is what was measured
-    at the limits that it had, in the regime `limits_regime`. `owed_s` is the time that it lost
-    against what plans let it keep, in `managed_s` of being looked at; time that it gained counts as
-    credit. `changes` are names of its last changes on trial, the newest last.
+    `advised` is the recommendation for it; None if none ever differed from its setting.
+    `held_bytes` is the memory that it had or was about to get in the last snapshot. `limits` is
+    what was measured at the limits that it had, in the regime `limits_regime`. `owed_s` are the
+    seconds that it lost against what plans let it keep, less those that it gained, in `managed_s`
+    seconds under management. `changes` are the epochs that name its last changes on trial, the
+    newest last.
     """
 
     cgroup_id: int
@@ -48,18 +49,18 @@ class TenantState:
     changes: list[int] = field(default_factory=list)
 
     def begin_change(self, epoch: int) -> None:
-        """A change begins whose name is the epoch of the plan that makes it."""
+        """Note that a change on trial begins; its name is the epoch of the plan that makes it."""
         if epoch not in self.changes:
             self.changes = [*self.changes, epoch][-CHANGES_KEPT:]
 
     def move_back(self, seconds: float) -> None:
-        """With a clock that went back so far."""
+        """Move all times back with a clock that went back by `seconds`."""
         barred = self.policy.barred
         self.policy.barred = {name: until_s - seconds for name, until_s in barred.items()}
         self.skip(-seconds)
 
     def skip(self, seconds: float) -> None:
-        """Over a time of which no snapshot tells: what is seen of a change was not seen in it."""
+        """Move times of observation over `seconds` in which no snapshot came."""
         self.policy.regime_s += seconds
         trial = self.policy.trial
         if trial is not None:
@@ -69,10 +70,10 @@ class TenantState:
 
 @dataclass
 class Steered:
-    """Between which limits a tenant is, by what was asked for `idle` cycles ago.
+    """The range of limits that the controller asked for, the last `idle` cycles ago.
 
-    `earlier_bytes` are limits at which it was at rest, the oldest first. `foreign_bytes` is a limit
-    that is neither, seen in `foreign` snapshots in a row.
+    `earlier_bytes` are limits at which the tenant was at rest, the oldest first. `foreign_bytes` is
+    a limit outside of both, seen in `foreign` consecutive snapshots.
     """
 
     low_bytes: int
@@ -85,13 +86,14 @@ class Steered:
 
 @dataclass
 class Recent:
-    """What is remembered of one tenant while the controller runs.
+    """What is remembered of one tenant until the controller ends.
 
-    `corrections` are the last curves that were corrected, and what came of it; `turnover` is what
-    its full page cache hit, `at_first` what it did with its first memory.
-    `ordered_bytes` is the limit that was pinned at the last snapshot; `anew_us` names the time
-    since when the agent yields the limit and an operator, by a new pin, asks for one all the same.
-    `limit_bytes` is the limit of the last snapshot, 0 for none.
+    `corrections` are the last curves that were corrected, and the result. `turnover` counts
+    accesses and misses of its full page cache, `at_first` those with its first memory.
+    `ordered_bytes` is the limit that was pinned at the last snapshot. `anew_us` is set if an
+    operator, by a new pin, asks for a limit that the agent yielded: it is the time since when the
+    agent yields it. `limit_bytes` is the limit of the last snapshot: 0 without a limit, None before
+    the first.
     """
 
     cgroup_id: int
@@ -107,5 +109,5 @@ class Recent:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it has a limit that nobody here asked for."""
+        """Whether the tenant has a limit that this controller did not ask for."""
         return self.steered is not None and self.steered.foreign > 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node says of changes that it undoes unless they are renewed or confirmed in time.
+"""Changes that a node reports as unconfirmed and that this controller does not know.
 
-A change is named by the epoch of the plan that began it, which is in the store before it is sent.
-What waits under another name was made by a controller whose store is lost: it is neither renewed
-nor confirmed, and the node undoes it.
+The node undoes a change that is neither renewed nor confirmed in time. A change is named by the
+epoch of the plan that began it, which is stored before the plan is sent. A change with another name
+was made by a controller whose store is lost. It is neither renewed nor confirmed, so that the node
+undoes it.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ from cachepilot.sense.collect import Seen
 
 
 def foreign(states: Mapping[str, TenantState], seen: Mapping[str, Seen]) -> frozenset[str]:
-    """Tenants of whom something waits that nothing is known of: the node is about to undo it.
+    """Tenants with an unknown change that waits: the node is about to undo it.
 
-    A change that began meanwhile would have that to go back to.
+    A change that began meanwhile would have that setting as its rollback.
     """
     return frozenset(
         cgroup

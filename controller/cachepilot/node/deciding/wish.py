@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one tenant is to have after a cycle, and what an operator pinned of that."""
+"""The setting that one tenant should have after a cycle, and the part of it that is pinned."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from cachepilot.domain.planned import Plan
 
 @dataclass(frozen=True)
 class Wish:
-    """What one tenant is to have; None leaves it as it is. `ordered` is an operator's."""
+    """A setting for one tenant; None leaves a part as it is. `ordered`: by an operator."""
 
     policy: str | None = None
     limit_bytes: int | None = None
@@ -20,10 +20,10 @@ NO_WISH = Wish()
 
 
 def pinned(plan: Plan, objectives: Objectives) -> dict[str, Wish]:
-    """What pins ask for now, in whatever mode a tenant is, by cgroup; it needs no evidence.
+    """Return the wishes that pins ask for now, by cgroup, in every mode and without evidence.
 
-    The plan gives a pinned limit at once, as far as it fits. A tenant whose pin is obeyed has a
-    wish too, that changes nothing.
+    The plan sets a pinned limit at once, up to what fits. A tenant that already has what is pinned
+    has a wish too, which changes nothing.
     """
     if all(one.fixed is None for one in objectives.pinned):
         return {}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants whose limit is left to who else sets it.
+"""Tenants whose limit is left to whoever else sets it.
 
-The agent insists once on a limit that somebody else rewrites, and yields after that. Memory of such
-a tenant is not moved, or the fight would go on at the pace of the control loop, until an operator
-pins a limit: another than before, or one where there was none. That goes to the agent once; a pin
-that was there already when the agent yielded is not insisted on.
+If somebody else rewrites a limit, the agent sets it once more, and yields after that. The memory of
+such a tenant is not moved, because the two would otherwise rewrite the limit in every cycle. That
+ends when an operator pins a limit, where there was no pin or another one before: it is sent to the
+agent once. A pin that already existed when the agent yielded is not sent.
 """
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
@@ -29,7 +29,7 @@ def _is_left_alone(recent: Recent, since_us: int | None, ordered_bytes: int | No
 def left_alone(
     collected: Collected, objectives: Objectives, recents: dict[str, Recent]
 ) -> frozenset[str]:
-    """Whose limits are not to be set now. To be called once per snapshot."""
+    """Tenants whose limit must not be set now. Call this once per snapshot."""
     return frozenset(
         cgroup
         for cgroup, seen in collected.seen.items()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tenants of one node needed in the last day: sampled each minute, and kept in the store.
+"""What the tenants of one node needed in the last day, sampled each minute and kept in the store.
 
-Times are those of the controller's host, so that nodes can be added up. Pins count for nothing:
-they are what an operator wants now, not what the workload needs.
+A need is the memory, device reads and CPU time with which a tenant meets its objectives. A slot is
+a quarter of an hour. Times are those of the controller's host, so that nodes can be added up. Pins
+are ignored: they are what an operator wants now, not what the workload needs.
 """
 
 import json
@@ -26,9 +27,9 @@ Needs = Mapping[str, Need]
 
 
 def _readable(slot: object, text: bytes) -> tuple[int, dict[str, Need]]:
-    """What a row of the store holds; raises one of UNREADABLE where it cannot be that.
+    """Parse a row of the store; raise one of UNREADABLE if it is damaged.
 
-    Earlier versions stored memory and reads alone.
+    Earlier versions stored memory and reads without CPU time.
     """
     if not isinstance(slot, int):
         raise TypeError(f"slot: {slot!r}")
@@ -44,19 +45,19 @@ def _readable(slot: object, text: bytes) -> tuple[int, dict[str, Need]]:
 
 
 class NodeNeeds:
-    """All tenants of one node, also those that are gone; safe to call from any thread."""
+    """The needs of all tenants of one node, also of those that are gone. Any thread may call it."""
 
     def __init__(
         self, node: str, store: Store, lost: Callable[[int], None] = lambda _: None
     ) -> None:
-        """`lost` is told of tenants that are forgotten since there are too many."""
+        """`lost` is called with the number of tenants that are forgotten: there are too many."""
         self._node, self._store, self._lost = node, store, lost
         self._lock = threading.Lock()
         self._tenants: dict[str, RecentNeeds] = {}
         self._unsaved: set[int] = set()
         self._taken_s = -inf
         self._newest: int | None = None
-        """The last slot in which a tenant needed anything; an empty node does not advance it."""
+        """The last slot in which a tenant needed anything. An empty node does not advance it."""
         now = slot_of(store.now_s())
         for stored, text in store.needs(node, now - SLOTS, now):
             self._restore(stored, text)
@@ -65,7 +66,7 @@ class NodeNeeds:
         try:
             slot, told = _readable(stored, text)
         except UNREADABLE as error:
-            # Of a store that is full no copy can be kept; it says so itself.
+            # No copy can be kept in a full store, which reports that itself.
             with suppress(StoreFailedError):
                 self._store.set_aside("needs", text, f"node {self._node}: {error}")
             return
@@ -74,15 +75,15 @@ class NodeNeeds:
             self._newest = slot
 
     def is_due(self, now_s: float) -> bool:
-        """Whether needs are to be taken again; also where the clock went back."""
+        """Whether needs must be sampled again. They are due too if the clock went back."""
         return not 0 <= now_s - self._taken_s < EVERY_S
 
     def miss(self, now_s: float) -> None:
-        """Nothing could be taken; it is not due again before the next time."""
+        """Note that no sample could be taken. The next one is due a minute later."""
         self._taken_s = now_s
 
     def take(self, now_s: float, needs: Needs, regimes: Mapping[str, int]) -> None:
-        """Takes what tenants need in; slots that are over are stored, if that is possible."""
+        """Take in a sample of needs; store slots that have ended, if that is possible."""
         now, self._taken_s = slot_of(now_s), now_s
         with self._lock:
             for cgroup, need in needs.items():
@@ -95,7 +96,7 @@ class NodeNeeds:
         self._save(slot for slot in self._unsaved.copy() if slot != now)
 
     def _forget(self, now: int) -> None:
-        """Drops tenants that were not seen for a day, and of too many those seen first."""
+        """Drop tenants not seen for a day, and those seen least recently if there are too many."""
         last = {cgroup: one.newest(now) for cgroup, one in self._tenants.items()}
         kept = sorted((name for name in last if last[name] > now - SLOTS), key=last.__getitem__)
         lost = len(kept) - TENANTS_MAX
@@ -105,7 +106,7 @@ class NodeNeeds:
         self._unsaved = {slot for slot in self._unsaved if now - SLOTS < slot <= now}
 
     def save(self) -> None:
-        """Stores all that is not stored yet, if that is possible."""
+        """Store all that is not stored yet, if that is possible."""
         self._save(self._unsaved.copy())
 
     def _save(self, slots: Iterable[int]) -> None:
@@ -116,16 +117,18 @@ class NodeNeeds:
             try:
                 self._store.save_needs(self._node, slot, json.dumps(told))
             except StoreFailedError:
-                # The store says so itself; they are stored once it can be written again.
+                # The store reports its failure itself. The slots are stored once it can be written
+                # again.
                 return
             self._unsaved.discard(slot)
 
     def told(
         self, now_s: float, slots: int = SLOTS, cgroups: Iterable[str] | None = None
     ) -> dict[str, PastNeeds]:
-        """What tenants needed in the last slots, the present one among them.
+        """Return what tenants needed in the last `slots` slots, the present one included.
 
-        Of those `cgroups` alone: many more may be gone, and cycles wait for this. None: of all.
+        Only `cgroups` are returned, because many others may be gone and cycles wait for this call.
+        With None all tenants are.
         """
         now = slot_of(now_s)
         with self._lock:
@@ -134,7 +137,7 @@ class NodeNeeds:
         return {cgroup: one for cgroup, one in found.items() if one.slots.size}
 
     def last(self) -> set[str]:
-        """Tenants with needs in the last slot that has any; they may have left the node since."""
+        """Tenants with needs in the newest slot that has any. They may have left the node since."""
         newest = self._newest
         if newest is None:
             return set()

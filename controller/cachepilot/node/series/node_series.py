@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points of how tenants did that are not all in the store yet: a ring per step, in memory.
+"""Time series of tenants that are not all in the store yet: one ring per step, in memory.
 
 A tenant takes 6 KiB at most, 8 KiB on a node with readahead policies.
 """
@@ -25,22 +25,22 @@ from cachepilot.sense.latency import lower_bound_us
 from cachepilot.v1 import session_pb2 as wire
 
 SERIES_CYCLES = 60
-"""The time series of a tenant are stored once in so many cycles: a crash loses no more."""
+"""The time series of a tenant are stored once in this number of cycles. A crash loses no more."""
 LATENCY_STEP_S, LATENCY_LOOKS = 20.0, 4
-"""Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
+"""LATENCY_LOOKS histograms are kept, this many seconds apart: what is shown spans a minute."""
 COUNTS_WRAP = 1 << 32
 NAMES_MAX = 1 << 15
-"""Names of policies that are known at most; with more all starts again."""
+"""Names of policies that are known at most. With more, all series start again."""
 Written = tuple[int, int, int, int]
-"""Row, step, cgroup id, and how many points of it are stored."""
+"""Row, step, cgroup id, and the number of its points that are stored."""
 LEFT_MAX = 10_000
-"""Chunks of tenants that are gone that wait to be stored at most; with more the oldest are lost."""
+"""Unstored chunks of tenants that are gone, at most. Beyond that the oldest are lost."""
 SPARE = 8
-"""Room is made for one in so many more tenants at once."""
+"""When room is needed, one spare row is added for this number of rows."""
 
 
 class _Values(NamedTuple):
-    """What a point holds beside its time and policy; NaN for what is not known."""
+    """The values of a point beside its time and policy; NaN for a value that is not known."""
 
     limit_bytes: float
     current_bytes: float
@@ -58,13 +58,13 @@ class _Values(NamedTuple):
 
 
 COLUMNS = _Values._fields
-"""Names of the values of a point, in their order."""
+"""The names of the values of a point, in their order."""
 COUNTED_PER = np.array([1.0, 1.0, US_PER_S, US_PER_S, 1.0, 1.0, 1.0])
-"""Units of the totals that the last values are rates of."""
+"""The units of the totals from which the last values, which are rates, are computed."""
 
 
 def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
-    """Those that are no rates, then the totals of those that are."""
+    """The values of a point, with totals in place of rates."""
     told, window = seen.wire, seen.window
     counters = told.counters
     readings: tuple[float, ...] = (NAN, NAN, NAN, NAN)
@@ -89,7 +89,7 @@ def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
 
 
 def _read_ahead(told: wire.Tenant) -> tuple[float, float, float]:
-    """Totals of the tenant's own readahead policy."""
+    """Totals of pages of the tenant's own readahead policy; NaN without one."""
     if not told.readahead.HasField("pages"):
         return NAN, NAN, NAN
     pages = told.readahead.pages
@@ -97,9 +97,9 @@ def _read_ahead(told: wire.Tenant) -> tuple[float, float, float]:
 
 
 def _points(step_s: float, interval_s: float) -> int:
-    """Points that are kept: a chunk, which is told whole, and what comes until it is stored.
+    """The number of points that a ring keeps: one whole chunk, and those until the next store.
 
-    Half as many again are kept of a store that cannot be written.
+    Half of the latter again are kept for times in which the store cannot be written.
     """
     cycles = 1.5 * SERIES_CYCLES
     return CHUNK_POINTS + math.ceil(cycles * min(1.0, interval_s / max(step_s, interval_s)))
@@ -110,17 +110,17 @@ class _Looks:
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=LATENCY_LOOKS)
-        # Modulo 2^32: only what a count rose by in a minute is shown.
+        # Counts are kept modulo 2^32: only the increase over a minute is shown.
         self._counts: npt.NDArray[np.uint32] = np.zeros((0, LATENCY_LOOKS, 0), np.uint32)
         self._since: IntArray = np.zeros(0, np.int64)
         self._count = 0
 
     def grow(self, rows: int) -> None:
-        """Makes room for so many rows."""
+        """Make room for this number of rows."""
         self._counts, self._since = grown(self._counts, rows), grown(self._since, rows)
 
     def take(self, time_s: float, rows: IntArray, new: IntArray, seen: Mapping[str, Seen]) -> None:
-        """Looks when it is time; of rows that are `new` nothing is kept of before."""
+        """Keep a histogram of each row if it is time. `new` rows keep none from before."""
         self._since[new] = self._count
         if self._times and time_s - self._times[-1] < LATENCY_STEP_S:
             return
@@ -136,7 +136,7 @@ class _Looks:
         self._count += 1
 
     def since_oldest(self, row: int, now_s: float, total: list[int]) -> Latency | None:
-        """What was counted since the oldest look; None before there are two, or totals fell."""
+        """The counts since the oldest histogram; None without an earlier one, or if totals fell."""
         age = min(len(self._times), self._count - int(self._since[row]))
         if age <= 0 or self._times[-age] >= now_s:
             return None
@@ -152,17 +152,17 @@ class _Looks:
 
 
 class NodeSeries:
-    """All tenants of one node; `take` on one thread, all else on any.
+    """The time series of all tenants of one node. One thread calls `take`, any thread the rest.
 
     A cycle is expected every `interval_s`.
     """
 
     def __init__(self, interval_s: float, lost: Callable[[int], None] = lambda _: None) -> None:
-        """`lost` is told of points that are gone from memory and could not be stored."""
+        """`lost` is called with a number of points that left memory before they were stored."""
         self._interval_s, self._lost = interval_s, lost
         self._lock = threading.Lock()
         self._left: list[SeriesChunk] = []
-        """What was not stored yet of tenants when they went."""
+        """Unstored chunks of tenants that are gone."""
         self._left_told = 0
         self._begin()
 
@@ -176,14 +176,14 @@ class NodeSeries:
         """By step and row, the number of the first point that is not stored."""
         self._looks = _Looks()
         self._rows: dict[str, tuple[int, int]] = {}
-        """Row and cgroup id."""
+        """By cgroup, its row and cgroup id."""
         self._free: list[int] = []
         self._names: dict[str, int] = {}
         self._totals: FloatArray = np.zeros((0, len(COUNTED_PER)))
         self._time_s = -math.inf
 
     def take(self, report: Report) -> None:
-        """Adds one cycle; one without a plan that repeats an earlier one changes nothing."""
+        """Add one cycle. A failed cycle whose report repeats an earlier one changes nothing."""
         time_s = report.collected.time_s
         if time_s == self._time_s:
             return
@@ -208,7 +208,7 @@ class NodeSeries:
             self._looks.take(time_s, rows, new, known)
 
     def _follow(self, known: Mapping[str, Seen]) -> tuple[IntArray, IntArray]:
-        """The row of every tenant, and those rows that are new ones'."""
+        """The row of every tenant, and the rows of tenants that are new."""
         for cgroup in self._rows.keys() - known.keys():
             self._free.append(self._rows.pop(cgroup)[0])
         lacking = len(known) - len(self._rows) - len(self._free)
@@ -233,7 +233,7 @@ class NodeSeries:
     def _become_rates(
         self, values: FloatArray, rows: IntArray, new: IntArray, elapsed_s: float
     ) -> None:
-        """Replaces totals by rates, NaN where they fell or are the first."""
+        """Replace totals by rates, in place; NaN if a total fell or is the first."""
         totals = values[:, -len(COUNTED_PER) :]
         self._totals[new] = NAN
         changed = totals - self._totals[rows]
@@ -241,7 +241,7 @@ class NodeSeries:
         totals[:] = np.where(changed >= 0, changed / COUNTED_PER / elapsed_s, NAN)
 
     def _keep_left(self, known: Mapping[str, Seen]) -> None:
-        """Keeps what is not stored yet of tenants that are gone, or whose cgroup is another now."""
+        """Keep the unstored points of tenants that are gone, or whose cgroup was created again."""
         names = list(self._names)
         for cgroup, (_, cgroup_id) in self._rows.items():
             seen = known.get(cgroup)
@@ -255,7 +255,7 @@ class NodeSeries:
     def _unstored_of(
         self, cgroup: str, names: list[str]
     ) -> tuple[list[SeriesChunk], list[Written]]:
-        """Chunks of one tenant with points that are not stored, and a receipt."""
+        """The chunks of one tenant with unstored points, and a receipt."""
         chunks: list[SeriesChunk] = []
         receipt: list[Written] = []
         row, cgroup_id = self._rows[cgroup]
@@ -274,10 +274,10 @@ class NodeSeries:
         return chunks, receipt
 
     def unstored(self, part: int, parts: int) -> tuple[list[SeriesChunk], list[Written]]:
-        """Chunks of one in `parts` of the tenants with points that are not stored, and a receipt.
+        """Return chunks with unstored points of one in `parts` of the tenants, and a receipt.
 
-        With them all of tenants that are gone. A chunk that is not full is told again with what
-        came since.
+        All unstored chunks of tenants that are gone are added. A chunk that is not full is returned
+        again later, with the points that came since.
         """
         receipt: list[Written] = []
         with self._lock:
@@ -291,7 +291,7 @@ class NodeSeries:
         return chunks, receipt
 
     def stored(self, receipt: Iterable[Written]) -> None:
-        """What `unstored` told last is in the store."""
+        """Note that what `unstored` last returned is in the store."""
         with self._lock:
             del self._left[: self._left_told]
             self._left_told = 0
@@ -311,7 +311,7 @@ class NodeSeries:
             return packed(cgroup, step, names, *ring.segment(row, 0, ring.count))
 
     def latency(self, seen: Seen) -> Latency | None:
-        """Read calls of one tenant in the last minute; None before anything was counted."""
+        """The read calls of one tenant in the last minute; None before anything was counted."""
         total = list(seen.wire.counters.read_latency_total)
         with self._lock:
             row, cgroup_id = self._rows.get(seen.tenant.cgroup, (0, None))

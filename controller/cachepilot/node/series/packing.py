@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points of time series as compressed bytes, and back.
 
-One byte says the version. The rest is compressed: a line of JSON with the names of the policies and
-the number of points, then times as seconds since the first (single precision), a byte per point for
-its policy, and 16 bits per value (see `course_rings`), point by point.
+The first byte is the version. The rest is compressed: a line of JSON with the names of the policies
+and the number of points, then the times in seconds since the first (single precision), a byte per
+point for its policy, and 16 bits per value (see `rings`), point by point.
 """
 
 import json
@@ -22,7 +22,7 @@ LEVEL = 1
 POLICIES_MAX = 256
 
 Points = tuple[list[float], list[str], npt.NDArray[np.float32]]
-"""Times, policies and values, (points, values)."""
+"""Times, policies and values, shape (points, values)."""
 
 
 def packed(
@@ -33,7 +33,7 @@ def packed(
     policies: Codes,
     codes: Codes,
 ) -> SeriesChunk:
-    """A chunk of points, of which there is at least one; `policies` index `names`."""
+    """Return a chunk of at least one point; `policies` are indices into `names`."""
     used, index = np.unique(policies, return_inverse=True)
     if len(used) > POLICIES_MAX:
         used, index = used[:POLICIES_MAX], np.minimum(index, POLICIES_MAX - 1)
@@ -53,7 +53,7 @@ def packed(
 
 
 def unpacked(chunk: SeriesChunk, width: int) -> Points | None:
-    """The points of a chunk with so many values each; None where it cannot be read."""
+    """Return the points of a chunk with `width` values each; None if it cannot be read."""
     try:
         if chunk.data[:1] != VERSION:
             return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time series of one tenant over any range of time: from the store, and what is yet in memory.
+"""The time series of one tenant over any range of time, from the store and from memory.
 
-The finest step is taken that was kept for so long and gives no more points than are asked for;
-beyond that neighbours are averaged.
+It has the finest step that is kept for the whole range and has no more points than requested. If
+every step has more points, neighbours are averaged.
 """
 
 import math
@@ -23,9 +23,9 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Series:
-    """Times, policies and columns of one length, the oldest first; None where it was not known.
+    """Times, policies and columns of equal length, the oldest first; None for what is not known.
 
-    A gap is one point of nothing but None. Each point is a mean over `step_s` seconds.
+    A gap is one point whose values are all None. Each point is a mean over `step_s` seconds.
     """
 
     node: str
@@ -40,7 +40,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Range:
-    """What is asked for: times in seconds since 1970, and how many points at most."""
+    """A requested range: times in seconds since 1970, and the number of points at most."""
 
     since_s: float
     until_s: float
@@ -48,7 +48,7 @@ class Range:
 
 
 def step_of(asked: Range, now_s: float, interval_s: float) -> int:
-    """The finest step that has the range, in no more points; else the coarsest."""
+    """Return the finest step that covers the range in no more points; else the coarsest."""
     for step, kept_s in KEPT_S.items():
         is_kept = now_s - asked.since_s <= kept_s
         fits = (asked.until_s - asked.since_s) / (step or interval_s) <= asked.points
@@ -61,10 +61,10 @@ def read_series(
     store: Store, recent: NodeSeries, node: str, cgroup: str, asked: Range, interval_s: float,
     now_s: float,
 ) -> Series:  # fmt: skip
-    """The series of a tenant that is there, or of one that was.
+    """Return the series of a tenant, whether it exists now or existed before.
 
-    Where nothing is known at the step that fits, as of a tenant that came a moment ago, it is by
-    another step.
+    If nothing is known at the step that fits, as for a tenant that has just appeared, the series
+    has another step.
     """
     fits = step_of(asked, now_s, interval_s)
     steps = (fits, *(one for one in KEPT_S if one > fits), *(one for one in KEPT_S if one < fits))
@@ -91,13 +91,14 @@ def read_series(
 
 
 def _joined(chunks: list[SeriesChunk], asked: Range) -> tuple[list[float], list[str], Values]:
-    """Points of chunks in the range, in the order of time, each once: later chunks hold."""
+    """Points of chunks in the range, by rising time. Of equal times the later chunk counts."""
     found: dict[int, tuple[float, str, Values]] = {}
     for chunk in chunks:
         points = unpacked(chunk, len(COLUMNS))
         for time_s, policy, row in [] if points is None else zip(*points, strict=True):
             if asked.since_s <= time_s <= asked.until_s:
-                # Times are stored to a hundredth of a second and better.
+                # Times are stored to a hundredth of a second or better, so that points differ by a
+                # tenth or more.
                 found[round(time_s * 10)] = time_s, policy, row
     ordered = [found[key] for key in sorted(found)]
     values = np.array([row for _, _, row in ordered], np.float32).reshape(-1, len(COLUMNS))
@@ -107,7 +108,7 @@ def _joined(chunks: list[SeriesChunk], asked: Range) -> tuple[list[float], list[
 def _averaged(
     times: list[float], policies: list[str], values: Values, per: int
 ) -> tuple[list[float], list[str], Values]:
-    """Means of so many neighbours each, at the time and under the policy of the last."""
+    """Means of `per` neighbours each, at the time and under the policy of the last of them."""
     starts = range(0, len(times), per)
     means = np.full((len(starts), values.shape[1]), np.nan, np.float32)
     for at, start in enumerate(starts):
@@ -123,7 +124,7 @@ def _averaged(
 def _with_gaps(
     times: list[float], policies: list[str], values: Values, step_s: float
 ) -> tuple[list[float], list[str], Values]:
-    """With a point of which nothing is known where none is for long: sides are not to join."""
+    """Add a point without values in each long gap, so that a chart does not join its sides."""
     is_known = [not math.isnan(one) for one in np.fmax.reduce(values, axis=1, initial=np.nan)]
     gaps = list(_gaps(times, is_known, max(3 * step_s, GAP_S)))
     if not gaps:
@@ -137,7 +138,7 @@ def _with_gaps(
 
 
 def _gaps(times: list[float], is_known: list[bool], most_s: float) -> Iterator[int]:
-    """Where to put such a point; none where one was kept of the outage."""
+    """Where to add such a point; not where the ring already kept one for the outage."""
     for at in range(1, len(times)):
         if times[at] - times[at - 1] > most_s and is_known[at - 1] and is_known[at]:
             yield at

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rings of points of all tenants of a node, seen at the same times, in 16 bits a value.
+"""Rings of points of all tenants of a node at the same times, in 16 bits a value.
 
-A value is at least 0. It has 6 bits of exponent and 10 of fraction: from 2^-14 to 2^49 it is kept
-to a twentieth of a percent, and what is less is 0.
+A value is at least 0. It has 6 bits of exponent and 10 of fraction: from 2^-14 to 2^49 its error is
+at most a twentieth of a percent, and smaller values become 0.
 """
 
 from typing import TypeVar
@@ -13,19 +13,19 @@ import numpy.typing as npt
 from cachepilot.domain.snapshot import FloatArray, IntArray
 
 GAP_S = 60.0
-"""Longer than this, and than two steps, is an outage: its two sides are not to look joined."""
+"""A longer time without snapshots, above two steps too, is an outage: charts show a gap."""
 NAN = float("nan")
 T = TypeVar("T", bound=np.generic)
 Codes = npt.NDArray[np.uint16]
 FRACTION_CUT = 13
 """Bits of the fraction of single precision that are dropped."""
 LEAST = (127 - 14) << 10
-"""The code of 2^-14, were its exponent that of single precision."""
+"""The code of 2^-14 if its exponent were biased as in single precision."""
 NOT_KNOWN = 0xFFFF
 
 
 def encoded(values: FloatArray) -> Codes:
-    """Codes of values of any shape; NaN is not known."""
+    """Return the codes of values of any shape; NaN becomes NOT_KNOWN."""
     known = values >= 0
     single = np.where(known, values, 0.0).astype(np.float32)
     rounded = (single.view(np.uint32).astype(np.int64) + (1 << FRACTION_CUT - 1)) >> FRACTION_CUT
@@ -34,23 +34,23 @@ def encoded(values: FloatArray) -> Codes:
 
 
 def decoded(codes: Codes) -> npt.NDArray[np.float32]:
-    """Values of codes."""
+    """Return the values of codes."""
     bits = (codes.astype(np.uint32) + np.uint32(LEAST - 1)) << np.uint32(FRACTION_CUT)
     found = np.where(codes == 0, np.float32(0.0), bits.view(np.float32))
     return np.where(codes == NOT_KNOWN, np.float32(NAN), found)
 
 
 def grown(array: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
-    """The array with so many rows, new ones 0."""
+    """Return the array with this number of rows; new rows are 0."""
     more = np.zeros((rows - len(array), *array.shape[1:]), array.dtype)
     return np.concatenate((array, more))
 
 
 class Ring:
-    """The last `points` points of every row. With a step, each is the mean of what was seen in it.
+    """The last `points` points of every row. With a step, each is the mean over that step.
 
-    An outage is one point of which nothing is known, half way through it. A value that was never
-    known of any row takes no memory.
+    An outage is one point without values, at half of its time. A value that was never known for any
+    row takes no memory.
     """
 
     def __init__(self, width: int, interval_s: float, points: int, step_s: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class Ring:
         self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
         self._times: FloatArray = np.full(points, NAN)
         self._codes: list[Codes | None] = [None] * width
-        """By value, of shape (rows, points)."""
+        """By value, arrays of shape (rows, points)."""
         self._policies: Codes = np.zeros((0, points), np.uint16)
         self._since: IntArray = np.zeros(0, np.int64)
         self._policy: Codes = np.zeros(0, np.uint16)
@@ -70,7 +70,7 @@ class Ring:
         self._last_s: float | None = None
 
     def grow(self, rows: int) -> None:
-        """Makes room for so many rows."""
+        """Make room for this number of rows."""
         self._codes = [None if one is None else grown(one, rows) for one in self._codes]
         for name in ("_policies", "_since", "_policy", "_sums", "_known"):
             setattr(self, name, grown(getattr(self, name), rows))
@@ -78,7 +78,7 @@ class Ring:
     def take(
         self, time_s: float, rows: IntArray, new: IntArray, policies: Codes, values: FloatArray
     ) -> None:
-        """Adds what was seen of each row; those that are `new` begin with it."""
+        """Add the values of each row; `new` rows begin with this point."""
         if self._last_s is not None and time_s - self._last_s > self._gap_s:
             self._break(self._last_s, time_s)
         self._last_s = time_s
@@ -97,7 +97,7 @@ class Ring:
             self._begun_s = time_s
 
     def _break(self, last_s: float, time_s: float) -> None:
-        """Ends what was summed at the last time it was seen, and notes the outage."""
+        """End the present sum at the last time before an outage, and add a point for the outage."""
         if self._known.any():
             self._flush(last_s)
         self._begun_s = None
@@ -123,15 +123,15 @@ class Ring:
 
     @property
     def count(self) -> int:
-        """Points that there were so far; the next one has this number."""
+        """The number of points so far, which is the number of the next one."""
         return self._count
 
     def first(self, row: int) -> int:
-        """The number of the oldest point of a row that is still there."""
+        """The number of the oldest point of a row that is still in the ring."""
         return max(self._count - self._size, int(self._since[row]))
 
     def segment(self, row: int, start: int, end: int) -> tuple[FloatArray, Codes, Codes]:
-        """Times, policies and codes, (points, values), of points by their numbers."""
+        """Return times, policies and codes (points, values) of the points numbered [start, end)."""
         first = max(start, self.first(row))
         order = np.arange(first, max(first, min(end, self._count))) % self._size
         unknown = np.full(len(order), NOT_KNOWN, np.uint16)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one cycle left to be looked at."""
+"""What a node's cycles leave for readers: reports, SLO windows, changes and comparisons."""

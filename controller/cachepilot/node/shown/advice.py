@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recommendations as they are shown: with bounds, what they would bring, and how sure that is."""
+"""Recommendations as they are shown: with bounds, the predicted effect, and its confidence."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,16 +19,16 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 BAR_SIGMAS = 1.96
 """Standard errors in an error bar of 95%."""
 LEAST_LOSS = 0.01
-"""Of a throughput: what is less is none."""
+"""A share of a throughput: a smaller loss counts as none."""
 BISECTIONS = 24
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is recommended on a node after a cycle, and what that rests on.
+    """The recommendations for a node after a cycle, and what they are based on.
 
-    `collected` is the node with the recommendations in force, `plan` the plan that was made for it,
-    by curves that are calibrated.
+    `collected` is the node with the recommendations in force. `plan` is the plan that was made for
+    it by calibrated curves.
     """
 
     collected: Collected
@@ -41,7 +41,10 @@ class Advice:
         return {one.cgroup: one for one in self.plan.actions}
 
     def of(self, present: Seen) -> Recommendation | None:
-        """The recommendation for a tenant as it is now; None without one, or without curves."""
+        """Return the recommendation for a tenant in its present state.
+
+        None if it gets none, or has no curve of its present and its recommended policy.
+        """
         cgroup, tenant = present.tenant.cgroup, present.tenant
         shadow, action = self.collected.seen.get(cgroup), self._actions.get(cgroup)
         objective = self.objectives.of(cgroup)
@@ -55,20 +58,23 @@ class Advice:
 
 
 def miss_at(curves: Curves, policy: str, limit_bytes: int) -> float:
-    """The miss ratio at a limit by the curve of a policy that has one."""
+    """The miss ratio at a limit by the curve of a policy, which must have one."""
     row = curves.miss_ratio[curves.policies.index(policy)]
     return float(value_at(curves.sizes_bytes.tolist(), row.tolist(), 1.0, limit_bytes))
 
 
 def _chance(value: float, bar: float, least: float) -> float:
-    """That what is `value` with an error bar of 95% is at least so much, by a normal error."""
+    """The probability that a `value` with an error bar of 95% is at least `least`.
+
+    The error is assumed to be normal.
+    """
     if bar <= 0:
         return 1.0 if value >= least else 0.0
     return (1 + math.erf((value - least) * BAR_SIGMAS / bar / math.sqrt(2))) / 2
 
 
 class _Shown:
-    """One recommendation: `present` is the tenant as it is, `shadow` as it would be."""
+    """One recommendation: `present` is the tenant as it is, `shadow` as recommended."""
 
     def __init__(
         self, advice: Advice, present: Seen, shadow: Seen, objective: Objective, curves: Curves
@@ -88,7 +94,11 @@ class _Shown:
         return miss_at(self._curves, self._policy, limit_bytes)
 
     def _error(self, limit_bytes: int) -> float:
-        """The half-width of the error bar of a miss ratio there: it is measured where it is now."""
+        """The half-width of the error bar of the predicted miss ratio at a limit.
+
+        The miss ratio at the present limit is measured, so that only the step from there has an
+        error, and the level if the policy is another one. Without measured curves it is 1.
+        """
         measured, tenant = self._present.measured, self._present.tenant
         if measured is None:
             return 1.0
@@ -101,14 +111,18 @@ class _Shown:
         return math.hypot(level, step)
 
     def _bar(self) -> float:
-        """The half-width of the error bar of the throughput, by the curve and by the model."""
+        """The half-width of the throughput's error bar, by the curve and by the model."""
         miss, off = self._miss(self._limit), self._error(self._limit)
         by_curve = (self._ops(miss - off) - self._ops(miss + off)) / 2
         by_model = BAR_SIGMAS * (self._present.tenant.demand.error_pct or 0.0) / 100
         return math.hypot(by_curve, by_model * self._ops_there)
 
     def _bound(self, end_bytes: int, is_enough: Callable[[int], bool]) -> int:
-        """The furthest limit from the recommended one towards an end, up to which that holds."""
+        """The furthest limit from the recommended one towards an end that `is_enough` accepts.
+
+        It goes through the sizes of the curve and bisects between the last accepted one and the
+        next.
+        """
         low, high = sorted((self._limit, end_bytes))
         between = [one for one in self._curves.sizes_bytes.tolist() if low < one < high]
         good = self._limit
@@ -130,7 +144,10 @@ class _Shown:
         return min(self._limit, pages_up(found))
 
     def _upper(self) -> int:
-        """Beyond what brings nothing more, no bound is sought."""
+        """The limit that surely reaches the throughput, at most `memory_max` or the budget.
+
+        The search ends at the limit above which more memory brings nothing.
+        """
         stated, least = self._objective.memory_max, (1 - LEAST_LOSS) * self._ops_there
         most = self._budget if stated is None else size_bytes(stated, self._budget)
         most = max(self._limit, most)
@@ -146,7 +163,10 @@ class _Shown:
         return max(self._limit, min(most, pages_up(self._bound(most, is_short) + PAGE_BYTES)))
 
     def _at_least(self, present_ops: float, kept_ops: float) -> float | None:
-        """What it is to do: by its SLO, as now if it gets more, or what it keeps if it gives."""
+        """The throughput that the tenant should reach; None if there is no such value.
+
+        That is its SLO if it has one, its present throughput if it gains, else what it keeps.
+        """
         objective, readings = self._objective, self._present.tenant.indicators
         wanted = objective.throughput_ops or 0.0
         if objective.hit_ratio is not None:
@@ -160,7 +180,7 @@ class _Shown:
         return wanted or None
 
     def recommendation(self, kept_ops: float, advised: Advised | None) -> Recommendation:
-        """What is shown."""
+        """Return the recommendation to show."""
         tenant, bar = self._present.tenant, self._bar()
         present_ops = self._ops(miss_at(self._curves, tenant.policy, tenant.limit_bytes))
         least = self._at_least(present_ops, kept_ops)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what each tenant does before the autopilot, or an operator through it, changes it."""
+"""Measures each tenant before the autopilot, or an operator through it, changes anything of it."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -9,14 +9,17 @@ from cachepilot.sense.collect import Collected, Seen
 
 
 class Baselines:
-    """Those of one node. What is measured while a page cache fills is not of its setting."""
+    """The baselines of one node. Intervals in which a page cache fills are left out."""
 
     def __init__(self, rows: Iterable[Baseline] = ()) -> None:
         self._known = {one.cgroup: one for one in rows}
         self._changed: set[str] = set()
 
     def take(self, collected: Collected, states: Mapping[str, TenantState]) -> None:
-        """Takes an interval in, of the tenants that nothing was changed of so far."""
+        """Take in an interval of the tenants whose baseline is not closed.
+
+        A baseline is closed when a setting changes, or after BASELINE_S seconds of measurement.
+        """
         for cgroup, seen in collected.seen.items():
             known = self._known.get(cgroup)
             if known is None or known.cgroup_id != str(seen.wire.cgroup_id):
@@ -36,19 +39,19 @@ class Baselines:
                 self._changed.add(cgroup)
 
     def of(self, cgroup: str) -> Baseline | None:
-        """What a tenant did; None of one that was never seen."""
+        """The baseline of a tenant; None if it was never seen."""
         return self._known.get(cgroup)
 
     def changed(self) -> list[Baseline]:
-        """Those that are to be stored."""
+        """The baselines that must be stored."""
         return [self._known[name] for name in sorted(self._changed) if name in self._known]
 
     def stored(self) -> None:
-        """What `changed` said last is in the store."""
+        """Note that what `changed` last returned is in the store."""
         self._changed.clear()
 
     def keep_only(self, cgroups: Collection[str]) -> set[str]:
-        """Forgets tenants that are gone, and says which."""
+        """Forget all tenants but `cgroups`; return those that were forgotten."""
         gone = self._known.keys() - set(cgroups)
         for cgroup in gone:
             del self._known[cgroup]
@@ -66,13 +69,13 @@ def _begun(seen: Seen, time_s: float) -> Baseline:
         time_s,
         time_s,
     )
-    # The agent was here before, under a controller whose store is lost.
+    # The agent ran here before, under a controller whose store is lost, and changed the limit.
     found.closed = bool(initial) and initial != told.limit_bytes
     return found
 
 
 def _is_changed(known: Baseline, seen: Seen, state: TenantState) -> bool:
-    """Whether the setting is no longer the one that was found, or is about to be another."""
+    """Whether the setting differs from the one that was found, or is about to change."""
     told = seen.wire
     is_other = seen.tenant.policy != known.policy or told.limit_bytes != known.limit_bytes
     moves = bool(told.target_limit_bytes) and told.target_limit_bytes != told.limit_bytes

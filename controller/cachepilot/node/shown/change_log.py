@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes of one node, a row each: what the decider decides of a change completes its row."""
+"""The changes of one node, a row each. Later decisions about a change complete its row."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -14,7 +14,7 @@ from cachepilot.sizes import human_bytes
 from cachepilot.store.changes import Written
 
 WAITING_MAX = 10_000
-"""Rows that wait until the store can be written; the oldest is dropped, and the drop counted."""
+"""Rows that wait until the store can be written. Beyond that the oldest is dropped and counted."""
 ENDS = {
     Event.KEPT: ChangeState.CONFIRMED,
     Event.REVERTED: ChangeState.UNDONE,
@@ -23,18 +23,18 @@ ENDS = {
 }
 LOST = "it ended while nobody looked: an operator or the objectives decided, or the state was lost"
 Key = tuple[str, ChangeKind]
-"""A tenant, and what is changed of it: it has one change of each kind under way at most."""
+"""A tenant, and what is changed of it. It has at most one change of each kind under way."""
 
 
 def kind_of(one: Decision) -> ChangeKind:
-    """What a decision is about."""
+    """The kind of change that a decision is about."""
     if one.event is Event.RECOMMENDED:
         return ChangeKind.RECOMMENDATION
     return ChangeKind.POLICY if one.before.policy != one.after.policy else ChangeKind.MEMORY
 
 
 def change_text(before: Setting, after: Setting) -> str:
-    """What changes, in one line."""
+    """What changes between two settings, in one line."""
     parts = []
     if before.policy != after.policy:
         parts.append(f"{before.policy} → {after.policy}")
@@ -44,14 +44,14 @@ def change_text(before: Setting, after: Setting) -> str:
 
 
 def _is_of(one: Decision, row: ChangeRow) -> bool:
-    """Whether a decision is about the change of a row; where its memory goes may have moved on."""
+    """Whether a decision is about the change of a row, whose target limit may have moved."""
     if (one.before.policy, one.before.limit_bytes) != (row.from_policy, row.from_limit_bytes):
         return row.kind is ChangeKind.POLICY and one.before.policy == row.from_policy
     return row.kind is ChangeKind.MEMORY or one.after.policy == row.to_policy
 
 
 class ChangeLog:
-    """Rows that are not over, by tenant and kind, and rows that are not stored yet."""
+    """Rows of changes that have not ended, by tenant and kind, and rows that are not stored yet."""
 
     def __init__(
         self, node: str, rows: Iterable[Written] = (), lost: Callable[[], None] = lambda: None
@@ -60,11 +60,11 @@ class ChangeLog:
         self._node, self._lost = node, lost
         self._open: dict[Key, Written] = {}
         self._waiting: dict[int, Written] = {}
-        """By the identity of a row, in the order in which they became news."""
+        """By the identity of a row, in the order in which rows came to wait."""
         self._ended: dict[str, ChangeRow] = {}
-        """By tenant, the change of a policy that ended in this cycle."""
+        """By tenant, the change of its policy that ended in this cycle."""
         self.just_ended: list[Written] = []
-        """Those that ended in the last cycle."""
+        """Rows that ended in the last cycle."""
         for row, series in rows:
             self._open[row.cgroup, row.kind] = row, series
 
@@ -73,7 +73,7 @@ class ChangeLog:
         return [one for one in self._open.values() if one[0].state is ChangeState.LIVE]
 
     def take(self, decisions: Iterable[Decision], epoch: int) -> None:
-        """Takes the decisions of one cycle in, in their order."""
+        """Take in the decisions of one cycle, in their order."""
         self._ended.clear()
         self.just_ended.clear()
         for one in decisions:
@@ -83,9 +83,9 @@ class ChangeLog:
                 self._end(one, epoch)
 
     def keep_only(self, under_way: Mapping[str, Collection[ChangeKind]], time_s: float) -> None:
-        """Ends what is no longer under way, though nothing was decided of it.
+        """End changes that are not `under_way` any more although no decision ended them.
 
-        A tenant that is not in `under_way` is missing from the snapshot, and may come back.
+        A tenant that is not in `under_way` is missing from the snapshot and may come back.
         """
         for (cgroup, kind), (row, _) in list(self._open.items()):
             is_live = row.state is ChangeState.LIVE
@@ -93,7 +93,7 @@ class ChangeLog:
                 self._close((cgroup, kind), ChangeState.ABANDONED, time_s, LOST)
 
     def forget_all_but(self, cgroups: Collection[str], time_s: float) -> None:
-        """Ends all of tenants that are gone."""
+        """End the changes of tenants that are gone."""
         for key, (row, _) in list(self._open.items()):
             if row.cgroup not in cgroups:
                 live = row.state is ChangeState.LIVE
@@ -106,14 +106,14 @@ class ChangeLog:
         return bool(self._waiting)
 
     def unstored(self, all_of_them: bool) -> list[Written]:
-        """What is to be written: changes whose state is news, or with them all that are live."""
+        """Return rows to write: those whose state changed, or all that have not ended as well."""
         found = list(self._waiting.values())
         if all_of_them:
             found += [one for one in self._open.values() if id(one[0]) not in self._waiting]
         return found
 
     def stored(self) -> None:
-        """What `unstored` said last is in the store."""
+        """Note that what `unstored` last returned is in the store."""
         self._waiting.clear()
 
     def _begin(self, one: Decision, epoch: int) -> None:
@@ -142,7 +142,7 @@ class ChangeLog:
         key = one.cgroup, kind
         known = self._open.get(key)
         is_known = known is not None and known[0].state is ChangeState.LIVE
-        # A limit that the node refused leaves a change of memory under way.
+        # A limit that the node refused does not end the change of memory that it is a step of.
         is_step = one.event is Event.REFUSED and one.before == one.after
         if known is not None and is_known and not is_step and _is_of(one, known[0]):
             row = known[0]
@@ -154,15 +154,15 @@ class ChangeLog:
             if kind is ChangeKind.POLICY:
                 self._ended[one.cgroup] = row
             return
-        # At once: a refusal, or what the objectives do not allow.
+        # A change that ends at once: a refusal, or a policy that the objectives do not allow.
         row = self._row(one, kind, state, epoch)
         row.ended_s, row.why = one.time_s, one.why
         self._wait((row, None))
 
     def _is_return(self, one: Decision) -> bool:
-        """Whether a policy goes back to what the change that just ended replaced: no change more.
+        """Whether a policy goes back to the one that the change that just ended had replaced.
 
-        That change is undone by it.
+        If so, mark that change as undone: its return is no change of its own.
         """
         ended = self._ended.get(one.cgroup)
         if ended is None or one.event is not Event.KEPT or one.after.policy != ended.from_policy:
@@ -199,7 +199,7 @@ _UNITS = {
 
 
 def aim(row: ChangeRow, before: Setting, after: Setting, predicted: Reading) -> None:
-    """Where a change goes, and what is predicted of it."""
+    """Set where a change goes, and what is predicted of it."""
     row.to_policy, row.to_limit_bytes = after.policy, after.limit_bytes
     row.predicted_ops, row.predicted_miss_ratio = predicted.ops, predicted.miss_ratio
     row.text = change_text(before, after)

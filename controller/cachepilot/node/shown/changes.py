@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""That something changed, for whoever looks: what is told is where to look, not what is there."""
+"""Notifications that something changed. They say where to look, and do not carry the data."""
 
 import threading
 from collections.abc import Callable
@@ -15,11 +15,11 @@ class Topic(StrEnum):
 
 
 Listener = Callable[[Topic, str], None]
-"""Called with a topic and the name of a node, empty where it is about all of them."""
+"""Called with a topic and the name of a node, which is empty if the topic concerns all nodes."""
 
 
 class Changes:
-    """Listeners; from any thread. A listener must return at once and raise nothing."""
+    """The listeners; any thread may call it. A listener must return at once and must not raise."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,15 +27,15 @@ class Changes:
         self._told = dict.fromkeys(Topic, 0)
 
     def __len__(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def count(self, topic: Topic) -> int:
-        """How often this topic was told of."""
+        """How often this topic was notified."""
         return self._told[topic]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tells `listener` from now on, until what is returned is called."""
+        """Call `listener` on every change until the returned function is called."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -46,7 +46,7 @@ class Changes:
         return stop
 
     def tell(self, topic: Topic, node: str = "") -> None:
-        """Tells all that listen now, on this thread."""
+        """Call all present listeners, on this thread."""
         with self._lock:
             self._told[topic] += 1
         for listener in self._listeners:

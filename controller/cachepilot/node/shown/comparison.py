@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tenants of a node do now, against the kernel's default at their first memory.
+"""The present throughput of a node's tenants against the kernel's default at their first memory.
 
-The default is predicted for all tenants together, as the device that they share waits for what all
-of them read: with every tenant under the default at its first memory. The model gives the ratio of
-that to what it gives for now, and what is measured now is divided by it, so that a level that the
-model is off by does not count.
+The default is predicted for all tenants together, each under the default policy at its first
+memory, because they share a device and its queue depends on the reads of all of them. The model
+gives the ratio of the present throughput to that of the default. The measured throughput is divided
+by this ratio, so that an error of the model's level cancels out.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ ERRORS = 2.0
 
 @dataclass(frozen=True)
 class _Default:
-    """The miss ratio under the default at the first memory, and by how much it may be wrong.
+    """The miss ratio under the default at the first memory, and the half-width of its error bar.
 
-    `why_not` says why it is not known, where it is not.
+    `why_not` says why it is not known, if so.
     """
 
     miss_ratio: float
@@ -65,7 +65,7 @@ def _default_of(seen: Seen) -> _Default:
 
 
 def _at(curves: Curves, limit_bytes: int) -> tuple[float, float]:
-    """The miss ratio of the default at a limit, and half the width of its error bar."""
+    """The miss ratio of the default at a limit, and the half-width of its error bar."""
     row, sizes = curves.policies.index(DEFAULT), curves.sizes_bytes.tolist()
     miss = value_at(sizes, curves.miss_ratio[row].tolist(), 1.0, limit_bytes)
     bars = curves.error_bar
@@ -76,7 +76,7 @@ def _at(curves: Curves, limit_bytes: int) -> tuple[float, float]:
 def compare(
     node: str, report: Report, baselines: Baselines, interval_s: float, stale: str
 ) -> list[TenantComparison]:
-    """Every tenant of a node, by cgroup; `stale` says why nothing is measured now, if so."""
+    """Return the comparison of every tenant, by cgroup; `stale` says why there are no readings."""
     seen = list(report.collected.seen.values())
     if not seen:
         return []
@@ -115,7 +115,7 @@ def compare(
 
 
 def _predicted(report: Report, seen: Sequence[Seen], defaults: Sequence[_Default]) -> FloatArray:
-    """Throughput now over that of the default, at least, likely and at most, of shape (3, N)."""
+    """Predicted throughput now over that of the default, shape (3, N): low, likely and high."""
     snapshot = report.collected.snapshot
     model = throughput_model([one.tenant for one in seen], snapshot.device, ModelKind.SERVICE)
     now = np.array([one.tenant.indicators.miss_ratio for one in seen], np.float64)
@@ -127,7 +127,7 @@ def _predicted(report: Report, seen: Sequence[Seen], defaults: Sequence[_Default
         ops_now / model.ops(np.clip(miss, 0.0, 1.0), wait_us)
         for miss in (then, then - error, then + error)
     )
-    # The model's own error: of what changes, none of it where nothing does.
+    # The model's error counts only where the miss ratio changes.
     off = np.array([(one.tenant.demand.error_pct or 0.0) / 100 for one in seen], np.float64)
     off = np.where(then == now, 0.0, off)
     low = likely * np.exp(-np.hypot(np.log(likely / fewer), off))
@@ -174,7 +174,10 @@ def _before(known: Baseline | None) -> MeasuredReading | None:
 
 
 def _versus_before(now: MeasuredReading | None, known: Baseline | None) -> Ratio | None:
-    """Both are measured, at different times: the error is what single intervals scatter by."""
+    """The present throughput over that of the baseline, both measured at different times.
+
+    The error is the scatter of single intervals.
+    """
     before = None if known is None else known.ops
     if now is None or known is None or not before or now.throughput_ops <= 0:
         return None

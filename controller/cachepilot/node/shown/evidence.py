@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of the changes of one node that are under way, a point in every cycle."""
+"""The evidence of the changes under way on one node: a point in every cycle."""
 
 from math import isfinite
 
@@ -12,11 +12,11 @@ from cachepilot.node.shown.change_log import ChangeLog, aim
 from cachepilot.sense.collect import Collected
 
 Point = tuple[float | None, float | None, float | None]
-"""The gain, the gain predicted by now, and the bound above which a gain is no noise."""
+"""The gain, the gain predicted by now, and the bound above which a gain is not noise."""
 
 
 def under_way(state: NodeState, collected: Collected) -> dict[str, set[ChangeKind]]:
-    """What is on trial of each tenant that is there."""
+    """What is on trial, by tenant, of all tenants that are present."""
     change = state.memory.change
     found: dict[str, set[ChangeKind]] = {}
     for cgroup, one in state.tenants.items():
@@ -51,15 +51,15 @@ def _of_memory(change: MemoryChange, elapsed_s: float, alpha: float) -> Point:
 
 
 class Evidence:
-    """Follows what is on trial of one node; an interval is expected every `interval_s`."""
+    """Records the evidence of changes on trial. `interval_s` is the time between cycles."""
 
     def __init__(self, log: ChangeLog, interval_s: float, alpha: float) -> None:
         self._log, self._interval_s, self._alpha = log, interval_s, alpha
         self._sources: dict[int, Trial | MemoryChange] = {}
-        """By the identity of a row, what its evidence is read from: also once that is over."""
+        """By the identity of a row, the trial or change with its evidence, also after it ended."""
 
     def observe(self, state: NodeState, collected: Collected) -> None:
-        """Adds what is known now to every change that was live; ends what is not on trial."""
+        """Add a point to every change that is live or just ended; end those not on trial."""
         log = self._log
         log.keep_only(under_way(state, collected), collected.time_s)
         log.forget_all_but(collected.seen.keys() | state.away.keys(), collected.time_s)

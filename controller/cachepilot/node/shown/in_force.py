@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which decisions are in force: a tenant has what they led to, and none that came later did."""
+"""Which decisions are in force: the tenant has their setting, and no later decision set it."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from cachepilot.node.shown.report import Report
 from cachepilot.store.store import Store
 
 IN_FORCE = (Event.TRIAL, Event.KEPT)
-"""Of these alone a tenant has what was decided."""
+"""The only events after which a tenant has what was decided."""
 KEYS = ("policy", "limit_bytes")
 
 
 def changed(one: RecordedDecision | ChangeRow) -> dict[str, str | int]:
-    """What a decision or a change of a setting replaced."""
+    """The settings that a decision or a change replaced, by name."""
     pairs = ((key, getattr(one, f"from_{key}"), getattr(one, f"to_{key}")) for key in KEYS)
     return {
         key: before
@@ -25,14 +25,14 @@ def changed(one: RecordedDecision | ChangeRow) -> dict[str, str | int]:
 
 
 def _present(report: Report, cgroup: str) -> dict[str, str | int]:
-    """What a tenant has; a limit that is being lowered counts as where it is going."""
+    """The setting of a tenant. A limit that is being lowered counts as its target."""
     seen = report.collected.seen[cgroup]
     limit = seen.wire.target_limit_bytes or seen.limit_bytes
     return {"policy": seen.tenant.policy, "limit_bytes": limit}
 
 
 def _runs(one: RecordedDecision, trial: RunningTrial | None) -> bool:
-    """Whether a trial is that of a decision; where its memory goes may have moved on since."""
+    """Whether a trial belongs to a decision. Its target limit may have changed since."""
     if trial is None or trial.from_limit_bytes != one.from_limit_bytes:
         return False
     return (trial.from_policy, trial.to_policy) == (one.from_policy, one.to_policy)
@@ -64,15 +64,15 @@ def _objections(one: RecordedDecision, report: Report, store: Store) -> Iterator
 
 
 def why_not(one: RecordedDecision, report: Report, store: Store) -> str:
-    """Why a decision about a tenant that is there is not in force; empty when it is.
+    """Return why a decision about a present tenant is not in force; empty if it is.
 
-    What was decided in the last cycle counts although the node has yet to do it.
+    A decision of the last cycle counts although the node has not executed it yet.
     """
     return next(_objections(one, report, store), "")
 
 
 def is_in_force(row: ChangeRow, report: Report, store: Store) -> bool:
-    """Whether a tenant has what a change led to, and no later change of the same kind did it."""
+    """Whether a tenant has the setting of a change, and no later change of its kind set it."""
     if row.kind not in SETTINGS or row.cgroup not in report.collected.seen:
         return False
     if row.state is ChangeState.LIVE:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown as measured of a tenant: one source for its row, its SLOs and its time series.
+"""The readings that are shown of a tenant: one source for its row, its SLOs and its time series.
 
-An SLO is judged on each interval, so the throughput and the hit ratio that stand beside it are of
-the last interval too. The p99 needs more reads than those of an interval: it is that of WINDOW.
+An SLO is judged on each interval, so that the throughput and hit ratio shown beside it are of the
+last interval too. The p99 latency needs more reads than an interval has: it is that of the last
+WINDOW intervals.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from cachepilot.sense.collect import Seen
 
 
 class ShownReadings(NamedTuple):
-    """Readings of one tenant; None for what is not known, or was not done."""
+    """Readings of one tenant; None if a reading is not known, or nothing was done."""
 
     throughput_ops: float | None
     hit_ratio: float | None
@@ -20,10 +21,10 @@ class ShownReadings(NamedTuple):
 
 
 def shown_readings(seen: Seen) -> ShownReadings:
-    """The readings of the last interval.
+    """Return the readings of the last interval.
 
-    Of an interval in which nothing was done, or nothing accessed, an SLO is not judged; the
-    throughput is then that of the window, which falls to 0.
+    An SLO is not judged on an interval in which nothing was done or accessed. The throughput is
+    then that of the last WINDOW intervals, which falls to 0.
     """
     sample, window = seen.sample, seen.window
     p99_us = seen.tenant.indicators.latency_p99_us
@@ -33,11 +34,11 @@ def shown_readings(seen: Seen) -> ShownReadings:
 
 
 def operations(seen: Seen) -> float | None:
-    """Operations/s of the last interval, of which one without any counts if pages were accessed.
+    """Return operations/s of the last interval; None if nothing was done, or it is not known.
 
-    A tenant whose operations take longer than an interval is slow, not idle. None where nothing
-    was done, or it is not known: a counter of an application is not scraped at the time at which
-    accesses are counted, so one that has not risen may not have been scraped since.
+    A tenant that accessed pages and completed no operation is slow, not idle: its 0 counts. That
+    does not hold for a counter scraped from an application. It is scraped at other times than
+    accesses are counted, so that one that has not risen may not have been scraped since.
     """
     pages = seen.pages
     if pages is None:
@@ -47,7 +48,7 @@ def operations(seen: Seen) -> float | None:
 
 
 def measured(kind: str, seen: Seen) -> float | None:
-    """What an SLO of this kind is judged on; None when nothing was done in the last interval."""
+    """Return the reading that an SLO of this kind is judged on; None if nothing was done."""
     if kind != "latency_p99_us" and seen.sample is None:
         return None
     found: float | None = getattr(shown_readings(seen), kind)

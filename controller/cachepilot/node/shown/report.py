@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one cycle left to be looked at: whole, and never changed once it is published."""
+"""The report of one cycle. It is complete, and never changes once it is published."""
 
 import threading
 from collections.abc import Callable, Iterable, Set
@@ -28,7 +28,7 @@ class LastDecision:
 
 @dataclass(frozen=True)
 class Report:
-    """One node after a cycle; `plan` is None where none could be made."""
+    """One node after a cycle. `plan` is None if no plan could be made."""
 
     collected: Collected
     plan: Plan | None
@@ -41,11 +41,11 @@ class Report:
     decisions: dict[str, dict[str, int]] = field(default_factory=dict)
     """Totals by cgroup and event."""
     advice: Advice | None = None
-    """None where nothing is recommended to anybody."""
+    """None if no tenant gets recommendations."""
 
 
 class Published:
-    """The last report, from any thread; `last` are the last decisions by cgroup, oldest first."""
+    """The last report, for any thread. `last` is the last decision of each cgroup."""
 
     def __init__(self) -> None:
         self.last: dict[str, LastDecision] = {}
@@ -56,7 +56,7 @@ class Published:
 
     @property
     def report(self) -> Report | None:
-        """Of the last cycle; made now if nobody has looked yet."""
+        """The report of the last cycle; made now if nobody has read it yet."""
         with self._lock:
             make, self._make = self._make, None
             if make is not None:
@@ -64,15 +64,15 @@ class Published:
             return self.latest
 
     def later(self, make: Callable[[], Report]) -> None:
-        """A cycle ended, of which `make`, which raises nothing, makes the report."""
+        """Note that a cycle ended. `make` makes its report on first access and must not raise."""
         self._make = make
 
     def fail(self, report: Report) -> None:
-        """A cycle failed: `report` has its problem."""
+        """Publish the report of a failed cycle, which carries its problem."""
         self.latest = report
 
     def failed(self, epoch: int, problem: str) -> Report | None:
-        """What was last known beside a problem; None while nothing is."""
+        """Return the last report without its plan, and with a problem; None before the first."""
         known = self.latest
         if known is None:
             return None
@@ -83,7 +83,7 @@ class Published:
     def note(
         self, decisions: Iterable[Decision | RecordedDecision], there: Set[str] | None = None
     ) -> None:
-        """Decisions of a cycle; those about tenants that are not `there` are forgotten."""
+        """Note the decisions of a cycle, and forget those about tenants that are not `there`."""
         for one in decisions:
             self.last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
         for cgroup in set() if there is None else self.last.keys() - there:
@@ -91,7 +91,7 @@ class Published:
 
 
 def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTrial]:
-    """Changes that are not confirmed, by cgroup: of policies, and of memory."""
+    """Return unconfirmed changes by cgroup: of policies, and of memory for the other tenants."""
     found = {}
     for cgroup, one in state.tenants.items():
         trial = one.policy.trial
@@ -127,7 +127,7 @@ def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTria
 def slo_views(
     collected: Collected, plan: Plan, objectives: Objectives, windows: SloWindows
 ) -> dict[str, list[SloStatus]]:
-    """Every SLO: what is measured, what the plan makes of it, how often it was met."""
+    """Return every SLO by cgroup: its reading, what the plan predicts, and how often it was met."""
     outcomes = {(one.cgroup, one.kind): one for one in plan.slos}
     found: dict[str, list[SloStatus]] = {}
     for cgroup, seen in collected.seen.items():

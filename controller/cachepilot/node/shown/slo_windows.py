@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In how many windows SLOs were met, of the last hour and ever; a window is an interval."""
+"""The windows in which SLOs were met: by minute for an hour, by hour for a week, and in total.
+
+A window is one interval.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,14 +34,14 @@ MINUTE_S = 60
 
 @dataclass
 class Minute:
-    """Windows of one minute, and those in which the SLO was met."""
+    """The windows of one minute, and those in which the SLO was met."""
 
     windows: int = 0
     met: int = 0
 
 
 def slo_targets(objective: Objective) -> list[tuple[str, float]]:
-    """Kinds and targets of the SLOs."""
+    """Return the kind and target of each SLO of an objective."""
     if not objective.has_slo:
         return []
     kinds = ("throughput_ops", "latency_p99_us", "hit_ratio")
@@ -52,9 +55,9 @@ def is_met(kind: str, value: float, target: float) -> bool:
 
 
 class SloWindows:
-    """Windows of every SLO of one node; an interval without a reading is not counted.
+    """The windows of every SLO of one node. An interval without a reading is not counted.
 
-    Totals are shown once they are stored, so that none falls when the controller is killed. A
+    A total is shown after it is stored, so that no total falls if the controller is killed. A
     tenant that is gone and comes back starts again.
     """
 
@@ -83,7 +86,7 @@ class SloWindows:
         self._now_s = float(newest * MINUTE_S)
 
     def take(self, time_s: float, seen: Seen, objective: Objective) -> None:
-        """Counts one interval of one tenant."""
+        """Count one interval of one tenant."""
         self._now_s = time_s
         minute = int(time_s // MINUTE_S)
         for kind, target in slo_targets(objective):
@@ -108,7 +111,7 @@ class SloWindows:
                     del minutes[old]
 
     def _judged_by(self, key: tuple[str, str], target: float, time_s: float) -> SloHours:
-        """Counts of a target: what was judged by another one is forgotten, but for the totals."""
+        """Return the hours of an SLO. Under another target all counts but totals start again."""
         found = self._hours.get(key)
         if found is not None and found.target == target:
             return found
@@ -116,7 +119,7 @@ class SloWindows:
             self._minutes.pop(key, None)
             self._changed = {one for one in self._changed if one[:2] != key}
             self._changed_hours = {one for one in self._changed_hours if one[:2] != key}
-        # Of a version that knew no targets: they are stored with the target.
+        # Minutes stored by a version without targets are stored again, together with the target.
         self._changed |= {(*key, minute) for minute in self._minutes.get(key, ())}
         oldest = min(self._minutes.get(key, ()), default=None)
         since_s = time_s if oldest is None else float(oldest * MINUTE_S)
@@ -125,7 +128,7 @@ class SloWindows:
         return self._hours[key]
 
     def budget(self, node: str, cgroup: str, status: SloStatus, now_s: float) -> Budget | None:
-        """The error budget of an SLO; None before anything of it was judged."""
+        """Return the error budget of an SLO; None before it was judged by its present target."""
         key = (cgroup, status.kind)
         hours = self._hours.get(key)
         if hours is None or hours.target != status.target:
@@ -169,14 +172,14 @@ class SloWindows:
         return found
 
     def begun(self) -> list[SloTarget]:
-        """Targets that are not stored yet: what is stored of others is to be dropped."""
+        """Targets that are not stored yet. Stored windows of another target must be dropped."""
         return [
             SloTarget(*key, self._hours[key].target, self._hours[key].since_s)
             for key in sorted(self._begun & self._hours.keys())
         ]
 
     def take_all(self, collected: Collected, objectives: Objectives) -> None:
-        """Counts one interval of every tenant that has SLOs."""
+        """Count one interval of every tenant with an SLO."""
         self._now_s = collected.time_s
         for cgroup, seen in collected.seen.items():
             objective = objectives.of(cgroup)
@@ -184,27 +187,27 @@ class SloWindows:
                 self.take(collected.time_s, seen, objective)
 
     def attainment(self, cgroup: str, kind: str) -> float | None:
-        """The share of windows of the last hour in which it was kept; None without any."""
+        """The share of windows of the last hour in which an SLO was met; None without any."""
         return self._last_minutes((cgroup, kind), MINUTES, self._now_s).attainment
 
     def total(self, cgroup: str, kind: str) -> SloTotal | None:
-        """All windows since the SLO was first stated, as stored; None before they are."""
+        """All windows since the SLO was first stated, as stored; None before they are stored."""
         return self._stored.get((cgroup, kind))
 
     def totals_now(self, keys: Iterable[tuple[str, str]]) -> list[SloTotal]:
-        """Totals of SLOs, by cgroup and kind, as they are to be stored."""
+        """The totals of SLOs, given by cgroup and kind, as they should be stored."""
         known = [(key, self._totals[key]) for key in keys if key in self._totals]
         return [SloTotal(*key, total.windows, total.met) for key, total in known]
 
     def stored(self, totals: Iterable[SloTotal]) -> None:
-        """Totals that are stored, and may be shown; with them minutes and hours that changed."""
+        """Note that totals are stored and may be shown, and that changed minutes and hours are."""
         self._changed.clear()
         self._changed_hours.clear()
         self._begun.clear()
         self._stored.update({(one.cgroup, one.kind): one for one in totals})
 
     def keep_only(self, cgroups: Iterable[str]) -> set[str]:
-        """Forgets tenants that are gone, and says which."""
+        """Forget all tenants but `cgroups`; return those that were forgotten."""
         known = set(cgroups)
         counted = self._totals.keys() | self._hours.keys()
         gone = {cgroup for cgroup, _ in counted if cgroup not in known}

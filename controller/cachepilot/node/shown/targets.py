@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets as the planner is given them, and what is told of them.
+"""SLO targets as they are passed to the planner, and the plan's SLO outcomes as they are reported.
 
-What the model is off by at the setting in force is taken to be off everywhere.
+The model's error at the setting in force is assumed to be the same at every setting.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,11 +20,11 @@ from cachepilot.readable import number, numbers
 from cachepilot.sense.collect import Collected
 
 MARGIN_MIN = 0.01
-"""By less than that no interval falls short so far that a tenant gets all that it had."""
+"""An interval that misses a target by less is no reason to give all first memory back."""
 
 
 class Targets:
-    """Targets of the tenants of one node; what is known of them is lost on a restart."""
+    """The targets of the tenants of one node. What is learnt of them is lost on a restart."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], TargetError] = {}
@@ -39,9 +39,9 @@ class Targets:
         unsettled: Collection[str],
         wait_us: float,
     ) -> None:
-        """An interval of every tenant; `wait_us` is what a device read waits by the last plan.
+        """Take in an interval of every tenant; `wait_us` is how long a device read waits by plan.
 
-        Curves are off by `shifts`. Page caches of those that are `unsettled` still turn over.
+        `shifts` are the errors of curves. The page caches of `unsettled` tenants still turn over.
         """
         known, self._errors = self._errors, {}
         fallen = set()
@@ -49,7 +49,8 @@ class Targets:
             targets = slo_targets(objectives.of(cgroup))
             if not targets:
                 continue
-            # What cannot be trusted teaches nothing: a change of regime is no error of the model.
+            # The model learns nothing from curves that cannot be trusted: a change of regime is no
+            # error of it.
             miss = miss_at(seen, seen.limit_bytes, shifts[cgroup])
             is_known = miss is not None and seen.tenant.trust.trusted
             for kind, target in targets:
@@ -67,7 +68,7 @@ class Targets:
         self._fallen = frozenset(fallen)
 
     def short(self) -> frozenset[str]:
-        """Tenants that miss a target by more than chance."""
+        """Tenants that miss a target more often than chance explains."""
         return frozenset(cgroup for (cgroup, _), one in self._errors.items() if one.is_short)
 
     def fallen(self) -> frozenset[str]:
@@ -75,14 +76,15 @@ class Targets:
         return self._fallen
 
     def unknown(self) -> frozenset[str]:
-        """Tenants of which it is not known yet by how much their intervals scatter."""
+        """Tenants with an SLO whose intervals' scatter is not known yet."""
         return frozenset(cgroup for (cgroup, _), one in self._errors.items() if not one.is_known)
 
     def corrected(self, objectives: Objectives) -> Objectives:
-        """Objectives for the planner: predictions that meet the targets, and the margins above.
+        """Return objectives for the planner, with corrected targets and margins above them.
 
-        The margin of a tenant with several targets is the greatest. To least memory a tenant goes
-        half of the way at once.
+        A prediction that meets a corrected target meets the stated one by measurement. A tenant
+        with several targets gets the greatest margin. With the goal `least_memory` the margin keeps
+        at least half of the present distance above the target, so that memory is taken in steps.
         """
         found: dict[str, Objective] = {}
         for (cgroup, kind), error in self._errors.items():
@@ -104,9 +106,9 @@ class Targets:
     def told(
         self, outcomes: Iterable[SloOutcome], objectives: Objectives, collected: Collected
     ) -> tuple[SloOutcome, ...]:
-        """Outcomes of what is asked, of those of what the planner was given.
+        """Convert the plan's outcomes for corrected targets to outcomes for the stated targets.
 
-        What was named infeasible stays so while confidence in the curves is low.
+        An SLO that was called infeasible remains so while the curves have low confidence.
         """
         found, known, self._named = [], self._named, {}
         for outcome in outcomes:
@@ -146,10 +148,10 @@ class Targets:
 
 
 def _falls_short(kind: str, value: float, target: float, error: TargetError) -> bool:
-    """Whether a reading is as far beyond its target as a plan aims on this side of it.
+    """Whether a reading misses its target by at least the margin that plans aim for above it.
 
-    By twice the margin an interval misses what is aimed at in fewer than one case in 100,000. A
-    tenant that always hit scattered by nothing: `MARGIN_MIN` then.
+    An interval misses the aimed mean by twice the margin in fewer than one case in 100,000. The
+    margin of a tenant whose intervals never scattered is 0: `MARGIN_MIN` applies instead.
     """
     if not error.is_known:
         return False
