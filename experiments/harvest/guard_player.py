@@ -17,8 +17,8 @@ CGROUP = "/tenant"
 
 
 def play(asked: dict[str, Any]) -> dict[str, float]:
-    """The load on a simulated node of the checkout, its memory fixed."""
-    # Modules have the names that they had there, which those of this checkout need not have.
+    """Play the load on a simulated node of the checkout, with fixed memory."""
+    # Modules have their names in that checkout, which need not exist in this one.
     rig = import_module("experiments.autopilot_simulated.rig")
     objectives = import_module("cachepilot.domain.objectives.objective")
     sizes = import_module("cachepilot.sizes")
