@@ -124,9 +124,9 @@ def _few_reads(sizes: Sizes, *cgroup_pct: int) -> Sizes:
 
 
 def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
-    """`kernel.miss_instructions`: a read that misses costs a hit, and what is counted here.
+    """Return `kernel.miss_instructions`: what a read that misses costs beyond a hit.
 
-    Counted in several boots, as where records stand in the table is chance.
+    It is counted in several boots, since the positions of records in the hash table are random.
     """
     sizes = _few_reads(sizes, ALL_CACHED_PCT)
     noop = measure.noop(noop_policy.build())
@@ -151,9 +151,9 @@ def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
 
 
 def run(sizes: Sizes, kernel: str) -> list[Row]:
-    """`kernel.hit_instructions.*` and `kernel.hit_lock_instructions`.
+    """Return `kernel.hit_instructions.*` and `kernel.hit_lock_instructions`.
 
-    Another kernel than the one for counting is compared with itself, unattached.
+    A kernel other than the one for counting is compared with itself without a policy.
     """
     sizes = _few_reads(sizes, ALL_CACHED_PCT)
     modes = _modes()
