@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the autopilot on four tenants that replay recorded programs, beside the kernel's default.
 
-  python -m experiments.autopilot [--node simulated|vm] [--seconds N] [--stay] [--json]
-                                  [--out build/run]
+    python -m experiments.autopilot [--node simulated|vm] [--seconds N] [--stay] [--json]
+                                    [--out build/run]
 
 Prints the state while it runs, then a table of before and after, and plots memory, policies and
 throughput. Exit status: 0 when the table was printed, 1 with the reason when a part failed, 130

@@ -3,7 +3,7 @@
 
 In every period a container is asked to give up
 
-  memory x ratio x max(0, 1 - pressure / threshold)
+    memory x ratio x max(0, 1 - pressure / threshold)
 
 where the pressure is the share of the period in which some task of the container waited for memory
 (PSI `some` of pages that were evicted and read again). At or above the threshold nothing is taken.

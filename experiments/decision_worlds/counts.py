@@ -8,7 +8,7 @@ from experiments.decision_worlds.nodes import TENANTS, Course
 from experiments.shared.rows import Row
 
 Runs = Sequence[Sequence[Course]]
-"""The tenants of each node."""
+"""Runs of the tenants of each node."""
 HOUR_S = 3600.0
 
 

@@ -36,9 +36,9 @@ impl Curve {
     /// Returns the half-width of the error bar at `point`: nominally at 95% of points, the true
     /// miss ratio lies within `miss_ratio` plus or minus this value. It is 0 for an exact curve.
     ///
-    /// The value is t * `stderr` with Student's t for the number of sub-samples, and at least 3 (1
-    /// - R) / sampled. The lower bound is needed because sub-samples that all lack a rare event
-    /// agree with each other and are wrong.
+    /// The value is t * `stderr`, with Student's t for the number of sub-samples. It is at least 3
+    /// (1 - R) / sampled, because sub-samples that all lack a rare event agree with each other and
+    /// are wrong.
     #[must_use]
     pub fn error_bar(&self, point: usize) -> f64 {
         (T_95 * self.stderr[point]).max(self.least_bar())

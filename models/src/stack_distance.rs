@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exact LRU stack distances of a stream of page hashes.
 //!
-//! The algorithm is that of Bennett and Kruskal (IBM J. Res. Dev. 1975) and Olken (LBL-12370,
+//! The algorithm is that of Bennett and Kruskal (IBM J. Res. Dev. 1975) and of Olken (LBL-12370,
 //! 1981). Each access gets the next position in the stream. The distance of an access is the number
 //! of pages whose last access is not before the previous access to this page. A [`RankBitmap`]
 //! keeps the positions of last accesses. When positions run out, they are renumbered, so the memory

@@ -4,9 +4,9 @@
     experiments/autopilot/measure isolation|memory|qos|demo [--runs N] [--first K]
     experiments/autopilot/measure collect
 
-Every run is a file of build/autopilot/runs; `collect`, which also ends a measurement, makes
-results.json and table.md of whatever runs are there, but for those in which the host was too busy.
-Exit status: 0 when all runs came to their end, 1 with the reason when one did not.
+Every run is a file in build/autopilot/runs. `collect`, which also runs at the end of a measurement,
+makes results.json and table.md from all runs in that folder, except those in which the host was too
+busy. Exit status: 0 when all runs finished, 1 with the reason when one did not.
 """
 
 import argparse
