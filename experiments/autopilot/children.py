@@ -54,7 +54,7 @@ class Children:
     """Starts children, notices when one dies, and ends all of them at the end of its block."""
 
     def __init__(self, folder: Path) -> None:
-        """Create no child yet. `folder` receives the logs, NAME.log each."""
+        """Prepare to start children. `folder` receives their logs, each named NAME.log."""
         self._folder = folder
         self._started: list[Child] = []
         self._logs = ExitStack()

@@ -36,7 +36,7 @@ SECONDS_MAX = 10.0
 
 
 def small(seeds: int) -> list[Row]:
-    """Compare the nodes that the heuristic drains with the optimum, for small fleets."""
+    """Compare the nodes that the heuristic drains with the exact program's, for small fleets."""
     drained, best, gap, seconds = 0, 0, 0, []
     for seed in range(seeds):
         capacity = (1e12, 20_000.0)[seed % 2]

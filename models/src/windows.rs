@@ -129,7 +129,7 @@ impl WindowClock {
     /// Returns, at the end of the trace, whether an unfinished window has requests in it.
     ///
     /// # Errors
-    /// [`Error::Argument`] when nothing was measured.
+    /// [`Error::Argument`] when the warm-up took every request.
     pub(crate) fn finish(&self) -> Result<bool> {
         let Measure { warmup_requests, window_requests } = self.measure;
         if warmup_requests > 0 && self.requests <= warmup_requests {

@@ -69,7 +69,8 @@ impl OnlineBank {
     /// and those also below `small_threshold` the small one.
     ///
     /// # Errors
-    /// [`Error::Argument`] on an empty list of policies or sizes, a threshold or stride of 0.
+    /// [`Error::Argument`] on an empty list of policies or sizes, or a `small_threshold` or stride
+    /// of 0.
     pub fn new(config: OnlineConfig, threshold: u64, small_threshold: u64) -> Result<Self> {
         if config.policies.is_empty() || config.sizes_pages.is_empty() || config.stride == 0 {
             return Err(Error::argument("bank", "needs at least one policy and one size"));
