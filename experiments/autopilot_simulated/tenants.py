@@ -50,7 +50,7 @@ def pages_of(trace: Path) -> int:
 def of_seed(keys: Keys, seed: int) -> Keys:
     """Return the trace from another start, with other page numbers.
 
-    Other pages are then sampled.
+    Different numbers make the agent sample different pages.
     """
     random = np.random.default_rng(seed)
     start = int(random.integers(keys.size))

@@ -63,9 +63,9 @@ class Play:
 
     @property
     def miss_ratio(self) -> float:
-        """Miss ratio, by the framework's count of added folios.
+        """Miss ratio after the warm-up.
 
-        Without a policy, by block reads.
+        Misses are the folios that the framework counts as added, or block reads without a policy.
         """
         return self.misses / self.accesses
 

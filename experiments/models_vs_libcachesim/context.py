@@ -54,7 +54,8 @@ def list_policies() -> list[str]:
 def trace_folder() -> Path:
     """Return the folder of recorded traces.
 
-    It is CACHEPILOT_TRACES, or `shared/traces` beside the checkout.
+    It is CACHEPILOT_TRACES, or `shared/traces` beside the checkout. Raises SkippedError when there
+    are no traces in it.
     """
     beside = ROOT.parent / "shared" / "traces"
     folder = Path(os.environ.get("CACHEPILOT_TRACES", beside))

@@ -139,7 +139,7 @@ class Tracker:
     def _file(self, text: str, task: Task) -> OpenFile:
         """Return the open file behind `3</a/b>`.
 
-        If it was opened before, its offset is not known.
+        The offset of a file that was opened before the recording is not known.
         """
         number, path = descriptor(text)
         if number not in task.table:

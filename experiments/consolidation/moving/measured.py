@@ -100,9 +100,9 @@ class Kept:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its SLO is met in `GOAL` of the windows.
+        """Whether the tenant's SLO is met in `GOAL` of the windows.
 
-        Without an SLO, whether it keeps `KEEP` of its throughput.
+        Without an SLO, the result is whether the tenant keeps `KEEP` of its throughput.
         """
         if self.slo_ops is not None:
             return self.met_after is not None and self.met_after >= GOAL
