@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot on four tenants that replay recorded programs, beside the kernel's default.
+"""Runs the autopilot on four tenants that replay recorded programs, beside the kernel's default.
 
     python -m experiments.autopilot [--node simulated|vm] [--seconds N] [--stay] [--json]
                                     [--out build/run]
 
 Prints the state while it runs, then a table of before and after, and plots memory, policies and
 throughput. Exit status: 0 when the table was printed, 1 with the reason when a part failed, 130
-after Ctrl-C; with --stay Ctrl-C is how it ends.
+after Ctrl-C. With --stay, Ctrl-C ends the run normally.
 """
 
 import argparse
@@ -41,7 +41,7 @@ LEAST_SECONDS = 20.0
 def _shown(
     chosen: scenario.Scenario, until: float | None, screen: Console
 ) -> Iterator[watching.Watcher]:
-    """What is done with each look: a table that moves on a terminal, else a line at times."""
+    """Yield a function that shows each look: a live table on a terminal, else a line at times."""
     if screen.is_terminal:
         with Live(console=screen, auto_refresh=False) as live:
 
@@ -65,7 +65,7 @@ def _shown(
 def _run(
     way: Way, chosen: scenario.Scenario, stay: bool, folder: Path, screen: Console
 ) -> Timeline:
-    """Plays it while its state is shown on the screen."""
+    """Play the scenario and show its state on the screen."""
     until = None if stay else way.seconds(chosen)
 
     def tell(line: str) -> None:
@@ -75,7 +75,7 @@ def _run(
 
 
 def report(timeline: Timeline, chosen: scenario.Scenario, out: Path, as_json: bool) -> None:
-    """Prints the table or its numbers; writes both plots and every sample into `out`."""
+    """Print the table or its numbers, and write both plots and every sample to `out`."""
     rows = comparison.rows(timeline, chosen.windows(timeline.last_s), chosen.slos)
     if not rows:
         raise watching.DemoError(f"nothing to compare after {timeline.last_s:.0f} s of samples")
@@ -112,14 +112,14 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     arguments = _arguments()
     build = scenario.recorded if arguments.node == "simulated" else scenario.real
     chosen = build(arguments.seconds)
     screen = Console(stderr=True, highlight=False) if arguments.json else console()
     signal.signal(signal.SIGTERM, _interrupt)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    # Kept: whoever wants to know why something failed needs the logs.
+    # The folder is kept, because its logs are needed to find out why something failed.
     folder = Path(tempfile.mkdtemp(prefix="cachepilot-run-"))
     try:
         timeline = _run(WAYS[arguments.node], chosen, arguments.stay, folder, screen)

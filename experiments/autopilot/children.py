@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that live as long as this one and are missed when they die."""
+"""Child processes that end with this one, and whose early end is noticed."""
 
 import signal
 import socket
@@ -15,30 +15,34 @@ from types import TracebackType
 TAIL_LINES = 15
 GRACE_SECONDS = 5.0
 PORTS = range(20_000, 32_768)
-"""Below those that the kernel gives to whoever connects: a server that ends and starts again finds
-its port free."""
+"""Below the ephemeral ports that the kernel assigns to clients, so that a server that restarts
+finds its port free.
+"""
 
 
 class ChildError(Exception):
-    """A child that ended too early: its name, status and the last lines of its log; or no port."""
+    """A child ended too early, or no port is free.
+
+    The message has the child's name, its status and the last lines of its log.
+    """
 
 
 @dataclass(frozen=True)
 class Child:
-    """A process and the file that has its stdout and stderr."""
+    """A process, and the file with its stdout and stderr."""
 
     name: str
     process: "subprocess.Popen[bytes]"
     log: Path
 
     def tail(self) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         lines = self.log.read_text("utf-8", "replace").splitlines()
         return "\n".join(lines[-TAIL_LINES:])
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
+    """Return a port of the loopback interface that nobody listens on now."""
     for port in SystemRandom().sample(PORTS, len(PORTS)):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -47,10 +51,10 @@ def free_port() -> int:
 
 
 class Children:
-    """Starts children, notices those that die, and ends all of them at the end of its block."""
+    """Starts children, notices when one dies, and ends all of them at the end of its block."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` takes the logs, NAME.log each."""
+        """Prepare to start children. `folder` receives their logs, each named NAME.log."""
         self._folder = folder
         self._started: list[Child] = []
         self._logs = ExitStack()
@@ -67,10 +71,10 @@ class Children:
         self.stop()
 
     def start(self, name: str, command: Sequence[str | Path]) -> Child:
-        """Starts `command`; ChildError when there is no such program.
+        """Start `command`. Raises ChildError when there is no such program.
 
-        It gets a session of its own, so that a Ctrl-C of the terminal reaches this process alone,
-        which then ends the children in order; if this process is killed, so are they.
+        It gets its own session, so that a Ctrl-C on the terminal reaches only this process, which
+        then ends the children in order. If this process is killed, so are they.
         """
         path = self._folder / f"{name}.log"
         log = self._logs.enter_context(path.open("wb"))
@@ -90,7 +94,7 @@ class Children:
         return child
 
     def check(self) -> None:
-        """Raises ChildError when a child has ended."""
+        """Raise ChildError if a child has ended."""
         for child in self._started:
             status = child.process.poll()
             if status is not None:
@@ -98,11 +102,11 @@ class Children:
                 raise ChildError(f"{child.name}: ended with {how}; its log ends\n{child.tail()}")
 
     def forget(self, child: Child) -> None:
-        """A child that has ended as it should; it is not missed."""
+        """Remove a child that has ended as it should, so that `check` ignores it."""
         self._started.remove(child)
 
     def stop(self) -> None:
-        """Ends all children, the last first: by SIGTERM, by SIGKILL after a grace."""
+        """End all children, the last first: by SIGTERM, and by SIGKILL after a grace period."""
         running = [child.process for child in reversed(self._started)]
         for process in running:
             if process.poll() is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before and after: the kernel's default with equal static limits against the autopilot."""
+"""Compares the kernel's default at equal static limits with the autopilot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,13 +26,13 @@ class Row:
 
     @property
     def gain_pct(self) -> float | None:
-        """By how much the autopilot's throughput is above the default's, per cent."""
+        """How much the autopilot's throughput exceeds the default's, in percent."""
         before, after = self.default.throughput_ops, self.autopilot.throughput_ops
         return 100 * (after / before - 1) if before and after is not None else None
 
 
 def rows(timeline: Timeline, windows: Sequence[Window], slos: Mapping[str, float]) -> list[Row]:
-    """A row per window and tenant that was seen on both sides."""
+    """Return a row per window and tenant that was seen on both sides."""
     found = []
     for window in windows:
         for tenant in timeline.tenants:
@@ -45,14 +45,14 @@ def rows(timeline: Timeline, windows: Sequence[Window], slos: Mapping[str, float
 
 
 def total_ops(found: Sequence[Row], window: str) -> tuple[float, float]:
-    """Throughput of all tenants in a window: default, autopilot."""
+    """Return the throughput of all tenants in a window: default, autopilot."""
     inside = [row for row in found if row.window == window]
     before = sum(row.default.throughput_ops or 0 for row in inside)
     return before, sum(row.autopilot.throughput_ops or 0 for row in inside)
 
 
 def as_json(found: Sequence[Row]) -> list[dict[str, Any]]:
-    """The numbers of the table."""
+    """Return the numbers of the table."""
     return [asdict(row) | {"gain_pct": row.gain_pct} for row in found]
 
 
@@ -81,7 +81,7 @@ def _cells(side: Summary) -> list[str]:
 
 
 def table(found: Sequence[Row]) -> Table:
-    """The table of one or more windows, with a line for all tenants of each."""
+    """Return the table of one or more windows, with a line for all tenants of each window."""
     result = new_table("kernel default, equal static limits -> autopilot (both measured)")
     add_columns(result, ["window", "tenant"], justify="left")
     for name in ("", "-> "):

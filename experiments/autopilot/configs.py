@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that the controller and the agents of a scenario are started with."""
+"""The configuration files of the controller and the agents of a scenario."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,22 @@ MARGIN_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Addresses:
-    """Loopback ports of the controller: gRPC for agents, HTTP for everybody else."""
+    """Loopback ports of the controller: gRPC for agents, HTTP for all others."""
 
     grpc_port: int
     http_port: int
 
     @property
     def http_url(self) -> str:
-        """Where the HTTP interface is."""
+        """URL of the HTTP interface."""
         return f"http://127.0.0.1:{self.http_port}"
 
 
 def toml_lines(values: Mapping[str, object]) -> list[str]:
-    """Lines of TOML; a JSON scalar or string is one of TOML too. Tables become dotted keys."""
+    """Return lines of TOML. Tables become dotted keys.
+
+    Values are written as JSON, since a JSON scalar or string is also valid TOML.
+    """
     found = []
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -38,7 +41,7 @@ def toml_lines(values: Mapping[str, object]) -> list[str]:
 
 
 def controller_config(folder: Path, addresses: Addresses, objectives: Path) -> Path:
-    """Writes controller.toml into `folder`, which also takes the store."""
+    """Write controller.toml to `folder`, where the store will be too."""
     values: dict[str, object] = {
         "listen": f"127.0.0.1:{addresses.grpc_port}",
         "http": f"127.0.0.1:{addresses.http_port}",
@@ -70,7 +73,7 @@ def _tenant(tenant: Tenant, side: str, scenario: Scenario) -> list[str]:
 def simulated_agent_config(
     folder: Path, side: str, addresses: Addresses, scenario: Scenario
 ) -> Path:
-    """Writes SIDE.toml into `folder`: an agent with a simulated node named SIDE."""
+    """Write SIDE.toml to `folder`: an agent with a simulated node named SIDE."""
     state = folder / f"{side}.state"
     state.mkdir()
     top: dict[str, object] = {
@@ -95,7 +98,7 @@ def simulated_agent_config(
 def kernel_agent_config(
     folder: Path, controller_host: str, addresses: Addresses, scenario: Scenario
 ) -> Path:
-    """Writes guest.toml into `folder`: an agent on a kernel, whose tenants are those of SIDES."""
+    """Write guest.toml to `folder`: an agent on a kernel, whose tenants are those of SIDES."""
     url = f"http://{controller_host}:{addresses.grpc_port}"
     matches = [f"{side}/*" for side in SIDES]
     lines = kernel_agent_lines("guest", url, matches, scenario.budget_bytes, scenario.device)
@@ -105,11 +108,12 @@ def kernel_agent_config(
 def kernel_agent_lines(
     name: str, controller_url: str, matches: Sequence[str], budget_bytes: int, device: Device
 ) -> list[str]:
-    """The configuration of an agent in a guest, for tenants that match, over `device`."""
+    """Return the configuration of an agent in a guest, for the tenants that match, on `device`."""
     top: dict[str, object] = {
         "node": name,
         "controller": controller_url,
-        # Beyond the guest, but not beyond this host: QEMU hands it to the loopback interface.
+        # The connection leaves the guest but not this host: QEMU forwards it to the loopback
+        # interface.
         "insecure": True,
         "kind": "cache_ext",
         "state_dir": f"/tmp/cachepilot-agent-{name}",
@@ -127,7 +131,7 @@ def kernel_agent_lines(
         "capacity_iops": float(device.iops),
         "idle_read_us": device.read_us,
     }
-    # Tenants of a machine that is emulated do little: their samples are small as it is.
+    # Tenants of an emulated machine do little, so their samples are small anyway.
     curves: dict[str, object] = {"cell_events_per_s": 96_000.0, "min_samples": 100}
     tables = {"kernel": kernel, "kernel.device": told, "curves": curves}
     lines = toml_lines(top)
@@ -137,6 +141,6 @@ def kernel_agent_lines(
 
 
 def write_config(path: Path, lines: Sequence[str]) -> Path:
-    """Writes a file of TOML that begins with its licence."""
+    """Write a TOML file that begins with its licence."""
     path.write_text("\n".join(["# SPDX-License-Identifier: Apache-2.0", *lines]) + "\n", "utf-8")
     return path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller and two agents with simulated nodes, as processes of this machine."""
+"""Starts a controller and two agents with simulated nodes, as processes of this machine."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ READY_SECONDS = 60.0
 
 
 def start_controller(children: Children, folder: Path, scenario: Scenario) -> Addresses:
-    """Starts a controller with the objectives of `scenario`; its files go to `folder`."""
+    """Start a controller with the objectives of `scenario`. Its files are in `folder`."""
     addresses = Addresses(free_port(), free_port())
     objectives = folder / "objectives.toml"
     objectives.write_text(scenario.objectives(), "utf-8")
@@ -27,7 +27,7 @@ def start_controller(children: Children, folder: Path, scenario: Scenario) -> Ad
 
 
 def start(children: Children, folder: Path, scenario: Scenario) -> Addresses:
-    """Starts the controller and an agent per side; files and logs go to `folder`.
+    """Start the controller and an agent per side. Files and logs are in `folder`.
 
     Raises InputError when no agent was built.
     """

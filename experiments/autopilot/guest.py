@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller here, the agent and the tenants on the patched kernel in a virtual machine."""
+"""Starts the controller on the host, and the agent and tenants on the patched kernel in a guest."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from experiments.workloads.ycsb import compiled
 from cachepilot import agent
 
 READY_SECONDS = 600.0
-"""Boot, two databases and copies of sources; an emulated CPU takes minutes."""
+"""Time for the boot, two databases and copies of sources; an emulated CPU takes minutes."""
 RECORDS = 40_000
 SOURCES = "/usr/include/c++ /usr/include/linux /usr/include/x86_64-linux-gnu"
 
 
 def orders(folder: Path, config: Path, scenario: Scenario) -> dict[str, object]:
-    """What the machine and the script in it are told; see guest_tenants.sh."""
+    """Return the orders for the machine and for its script; see guest_tenants.sh."""
     program = agent.find(os.environ)
     environment = agent.environment_for(program, {})
     return {
@@ -43,7 +43,7 @@ def orders(folder: Path, config: Path, scenario: Scenario) -> dict[str, object]:
 
 
 def start(children: Children, folder: Path, scenario: Scenario) -> Addresses:
-    """Starts the controller and the machine; raises InputError when no agent was built."""
+    """Start the controller and the machine. Raises InputError when no agent was built."""
     shared = folder / "guest"
     shared.mkdir()
     addresses = start_controller(children, folder, scenario)

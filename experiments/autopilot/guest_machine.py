@@ -20,7 +20,7 @@ from cachepilot.vm import Machine, VmError, run
 
 SCRIPT = Path(__file__).resolve().parent / "guest_tenants.sh"
 HOST_ADDRESS = "10.0.2.2"
-"""The host's loopback as QEMU's user network shows it to the guest."""
+"""Address of the host's loopback interface in the guest, on QEMU's user network."""
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
 EXIT_VM_FAILED = 125
 MIB = 1 << 20
@@ -29,7 +29,10 @@ MIB = 1 << 20
 def machine(
     folders: Sequence[Path], iops: int | None, timeout_seconds: float, latency_us: int = 0
 ) -> Machine:
-    """Two CPUs, 1 GiB, and a disk of `iops` requests per second that take `latency_us` each."""
+    """Return a machine with two CPUs, 1 GiB and a throttled disk.
+
+    The disk serves `iops` requests per second, each in `latency_us`.
+    """
     return Machine(
         memory_bytes=1024 * MIB,
         disk_bytes=2048 * MIB,
@@ -51,7 +54,7 @@ def _stop(_signal: int, _frame: object) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2

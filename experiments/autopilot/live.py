@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of all tenants while it runs: a table that moves, or a line now and then."""
+"""Shows the state of all tenants during a run: as a live table, or as a line now and then."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,13 +35,13 @@ def _decision(tenant: TenantView) -> str:
 
 
 def _steered(views: Mapping[tuple[str, str], TenantView]) -> list[tuple[str, TenantView]]:
-    """The autopilot's tenants; the default's while those are not there yet."""
+    """Return the autopilot's tenants, or the default's as long as there are none."""
     side = AUTOPILOT if any(side == AUTOPILOT for side, _ in views) else DEFAULT
     return [(name, tenant) for (of, name), tenant in views.items() if of == side]
 
 
 def status_table(tenants: Sequence[TenantView], seconds: float, left: float | None) -> Table:
-    """A row per tenant of the autopilot; hit ratio and throughput beside the default's."""
+    """Return a row per tenant of the autopilot, with the default's hit ratio and throughput."""
     views = {split(tenant.cgroup): tenant for tenant in tenants}
     end = "Ctrl-C ends it" if left is None else f"{left:.0f} s to go"
     table = new_table(f"autopilot, {seconds:.0f} s, {end}; in brackets the kernel's default")
@@ -63,7 +63,7 @@ def status_table(tenants: Sequence[TenantView], seconds: float, left: float | No
 
 
 def status_line(tenants: Sequence[TenantView], seconds: float, slos: Mapping[str, float]) -> str:
-    """The same in one line, for a log."""
+    """Return the same information in one line, for a log."""
     views = {split(tenant.cgroup): tenant for tenant in tenants}
     parts = []
     for name, tenant in _steered(views):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory, policy and throughput over time, as SVG and PNG."""
+"""Plots memory, policy and throughput over time, as SVG and PNG."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -15,11 +15,11 @@ from cachepilot.cli.traces.plots import COLOURS, save
 MIB = 1 << 20
 SHADES = ("#DDDDDD", "#9ECAE1", "#FDD0A2", "#C7E9C0", "#DADAEB", "#FDAE6B", "#BCBDDC")
 NAME_FROM_SHARE = 0.06
-"""The least share of the time axis that has room for the name of a policy."""
+"""Least share of the time axis that has room for the name of a policy."""
 
 
 def policy_spans(points: Sequence[Point]) -> list[tuple[float, float, str]]:
-    """Stretches of one policy: begin, end (that of the next), name."""
+    """Return the stretches with one policy: begin, end (the begin of the next), name."""
     runs = [(name, next(run).time_s) for name, run in groupby(points, lambda p: p.policy)]
     ends = [*(begin for _, begin in runs[1:]), points[-1].time_s if points else 0.0]
     return [(begin, end, name) for (name, begin), end in zip(runs, ends, strict=True)]
@@ -75,9 +75,9 @@ def _draw_throughput(
 def plot(
     timeline: Timeline, slos: Mapping[str, float], changes_s: Sequence[float], paths: Sequence[Path]
 ) -> None:
-    """Draws `timeline` into every one of `paths`; the suffix says the format.
+    """Draw `timeline` to each of `paths`. The suffix determines the format.
 
-    changes_s: times at which a workload changes, marked by a line.
+    `changes_s` are times at which a workload changes, each marked by a line.
     """
     tenants = timeline.tenants
     heights = [1.6, 1.3, *[1.0] * len(tenants)]

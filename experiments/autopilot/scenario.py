@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make run` shows: four tenants that replay recorded programs, one of which changes its mind.
+"""The scenario of `make run`: four tenants that replay recorded programs, one of which changes.
 
-Two simulated nodes run the same tenants with the same seed at the same time, each over a device of
-its own: `default` keeps the kernel's policy and equal limits, `autopilot` is steered. So the
-comparison is of what was measured, second by second, under the same load.
+Two simulated nodes run the same tenants with the same seed at the same time, each on its own
+device. `default` keeps the kernel's policy and equal limits, and `autopilot` is controlled by the
+autopilot. The comparison is therefore of measurements, second by second, under the same load.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ TRACES = Path(__file__).resolve().parent.parent / "recorded_traces"
 
 @dataclass(frozen=True)
 class Phase:
-    """A recorded trace, replayed in turn until the phase ends; `lasts_s` 0 is for ever."""
+    """A recorded trace, replayed repeatedly until the phase ends; 0 in `lasts_s` means never."""
 
     trace: str
     lasts_s: float = 0.0
@@ -27,7 +27,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workload of operations in a closed loop; see the simulated node for what they are."""
+    """A workload of operations in a closed loop; the simulated node documents the parameters."""
 
     name: str
     phases: tuple[Phase, ...]
@@ -36,7 +36,7 @@ class Tenant:
     service_us: float
     throughput_ops: float | None = None
     memory_min: str = ""
-    """Its least memory in the objectives file, as written there."""
+    """Least memory in the objectives file, as written there."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Tenants, the node's memory, its device, and what is compared."""
+    """Tenants, the node's memory, its device, and the times of the comparison."""
 
     tenants: tuple[Tenant, ...]
     budget_bytes: int
@@ -58,12 +58,14 @@ class Scenario:
     seconds: float
     change_s: float
     settle_s: float
-    """What a window leaves out after the start and after the change: learning is not steady."""
+    """Seconds that a window leaves out after the start and after the change, while models are
+    learnt.
+    """
     seed: int = 1
 
     @property
     def equal_limit_bytes(self) -> int:
-        """What each tenant has at first, on both nodes."""
+        """Limit of each tenant at the beginning, on both nodes."""
         return self.budget_bytes // len(self.tenants) // 4096 * 4096
 
     @property
@@ -72,13 +74,13 @@ class Scenario:
         return {t.name: t.throughput_ops for t in self.tenants if t.throughput_ops is not None}
 
     def windows(self, ended_s: float) -> list[Window]:
-        """Steady stretches before and after the change, of a run that lasted `ended_s`."""
+        """Return the steady windows before and after the change, of a run that lasted `ended_s`."""
         before = Window("before the change", self.settle_s, min(self.change_s, ended_s))
         after = Window("after the change", self.change_s + self.settle_s, ended_s)
         return [window for window in (before, after) if window.to_s > window.from_s]
 
     def objectives(self) -> str:
-        """The objectives file: statements for the autopilot's tenants, none for the others."""
+        """Return the objectives file. It has objectives for the autopilot's tenants only."""
         lines = ["# SPDX-License-Identifier: Apache-2.0"]
         for tenant in self.tenants:
             lines += ["", "[[tenant]]", f'cgroup = "/{AUTOPILOT}/{tenant.name}"']
@@ -90,14 +92,18 @@ class Scenario:
 
 
 def recorded(seconds: float = 90.0) -> Scenario:
-    """The four tenants of `make run`; `batch` changes from builds to searches at half time."""
+    """Return the four tenants of `make run`.
+
+    At half time `batch` changes from builds to searches.
+    """
     change = seconds / 2
     return Scenario(
         tenants=(
             Tenant("lookups", (Phase("rocksdb_points"),), 2, 2, 300.0, throughput_ops=LOOKUPS_OPS),
             Tenant("mixed", (Phase("rocksdb_get_scan"),), 2, 2, 300.0),
             Tenant("search", (Phase("source_search"),), 2, 8, 1600.0),
-            # Compilers mostly compute: without a least their memory is worth more to others.
+            # Compilers mostly compute, so without a least memory the planner would move it to other
+            # tenants.
             Tenant(
                 "batch",
                 (Phase("build", change), Phase("source_search")),
@@ -114,10 +120,11 @@ def recorded(seconds: float = 90.0) -> Scenario:
 
 
 def real(seconds: float = 180.0) -> Scenario:
-    """The same in a virtual machine, one side after the other: the programs themselves.
+    """Return the scenario in a virtual machine: the programs themselves, one side after the other.
 
-    guest_tenants.sh says what they do; how many operations are under way is up to them. No tenant
-    has a least memory: what protects one without an SLO is that it keeps most of its throughput.
+    guest_tenants.sh starts the programs, which determine how many operations are in flight. No
+    tenant has a least memory. A tenant without an SLO is protected because it keeps most of its
+    throughput.
     """
     simulated = recorded(seconds)
     asked = {"lookups": GUEST_LOOKUPS_OPS}

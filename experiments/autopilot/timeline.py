@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller told of each tenant, sample by sample, and means over windows of it.
+"""What the controller reported of each tenant, sample by sample, and means over windows of it.
 
 A cgroup is `/SIDE/TENANT`: the same tenants run on both sides, which differ in who decides.
 """
@@ -30,12 +30,12 @@ class Point:
     latency_p99_us: float | None
     on_trial: bool
     distrust: str = ""
-    """Why its curves are not acted on, if they are not."""
+    """Why the controller does not act on its curves; empty if it does."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of time that is compared, seconds since the first snapshot of a side."""
+    """A stretch of time that is compared, in seconds since the first snapshot of a side."""
 
     name: str
     from_s: float
@@ -44,7 +44,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Summary:
-    """A tenant over a window: the policy it had longest, means, and the median of its p99."""
+    """A tenant over a window: its most frequent policy, means, and the median of its p99."""
 
     policy: str
     limit_bytes: float
@@ -52,21 +52,21 @@ class Summary:
     throughput_ops: float | None
     latency_p99_us: float | None
     slo_met: float | None
-    """Share of samples in which the throughput was at least the SLO; None without one."""
+    """Share of samples in which the throughput was at least the SLO; None without an SLO."""
     samples: int
 
 
 def split(cgroup: str) -> tuple[str, str]:
-    """Side and tenant of a cgroup."""
+    """Return side and tenant of a cgroup."""
     side, _, tenant = cgroup.strip("/").partition("/")
     return side, tenant
 
 
 @dataclass
 class Timeline:
-    """All samples, by side and tenant, in order of time.
+    """All samples by side and tenant, in order of time.
 
-    With `origin_s`, seconds since 1970, times count from then instead of the first snapshot.
+    With `origin_s`, in seconds since 1970, times count from then instead of the first snapshot.
     """
 
     origin_s: float | None = None
@@ -74,7 +74,7 @@ class Timeline:
     _begun_s: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add(self, nodes: Iterable[NodeView], tenants: Iterable[TenantView]) -> None:
-        """Takes one look at the controller; a node that sent nothing new is not counted twice."""
+        """Add one look at the controller. A node that sent nothing new is not counted twice."""
         seen = {node.name: node.last_seen_s for node in nodes if node.last_seen_s > 0}
         for tenant in tenants:
             if tenant.node not in seen:
@@ -102,7 +102,7 @@ class Timeline:
 
     @property
     def tenants(self) -> list[str]:
-        """Names of the tenants, as they were first seen."""
+        """Names of the tenants, in the order in which they were first seen."""
         return list(dict.fromkeys(tenant for _, tenant in self.points))
 
     @property
@@ -113,7 +113,7 @@ class Timeline:
     def summary(
         self, side: str, tenant: str, window: Window, slo_ops: float | None
     ) -> Summary | None:
-        """A tenant over `window`; None when there is no sample in it."""
+        """Return a tenant's summary over `window`; None if there is no sample in it."""
         series = self.points.get((side, tenant), [])
         inside = [point for point in series if window.from_s <= point.time_s <= window.to_s]
         if not inside:
@@ -133,5 +133,5 @@ class Timeline:
         )
 
     def as_json(self) -> dict[str, list[dict[str, Any]]]:
-        """All samples by `SIDE/TENANT`."""
+        """Return all samples by `SIDE/TENANT`."""
         return {"/".join(key): [asdict(p) for p in series] for key, series in self.points.items()}

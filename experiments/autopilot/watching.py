@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a controller over HTTP, as long as all that was started is alive."""
+"""Follows a controller over HTTP while all processes that were started are alive."""
 
 import time
 from collections.abc import Callable
@@ -13,20 +13,23 @@ from cachepilot.api.shapes.views import NodeView, TenantView
 
 POLL_SECONDS = 0.25
 SILENCE_SECONDS = 15.0
-"""For so long the controller may leave requests unanswered, and a node send nothing new."""
+"""How long the controller may leave requests unanswered, and a node may send nothing new."""
 
 Watcher = Callable[[list[TenantView], float], None]
 """Called after every look with the tenants and the seconds since the first one."""
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; says why."""
+    """The demonstration cannot go on; the message says why."""
 
 
 def await_ready(
     children: Children, client: ControllerClient, expected: int, within_seconds: float
 ) -> None:
-    """Returns once `expected` tenants have a throughput; DemoError when that takes too long."""
+    """Wait until `expected` tenants have a throughput.
+
+    Raises DemoError when that takes too long.
+    """
     deadline = time.monotonic() + within_seconds
     seen = 0
     while time.monotonic() < deadline:
@@ -50,7 +53,7 @@ class _Silence:
         self._moved: dict[str, tuple[float, float]] = {}
 
     def check(self, nodes: list[NodeView], now: float) -> None:
-        """Raises DemoError with what the controller knows of a node that is silent."""
+        """Raise DemoError, with what the controller knows of the node, if a node is silent."""
         for node in nodes:
             last_seen_s, at = self._moved.get(node.name, (-1.0, now))
             if node.last_seen_s != last_seen_s:
@@ -67,7 +70,7 @@ def follow(
     is_over: Callable[[float], bool],
     watcher: Watcher,
 ) -> None:
-    """Fills `timeline` until `is_over`, which is given the seconds since the first look."""
+    """Fill `timeline` until `is_over`, which is called with the seconds since the first look."""
     begun = answered = time.monotonic()
     silence = _Silence()
     while not is_over(time.monotonic() - begun):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a scenario is run, from the first process to the last sample."""
+"""Ways to run a scenario, from the first process to the last sample."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -16,7 +16,7 @@ from experiments.autopilot.timeline import Timeline
 
 @dataclass(frozen=True)
 class Way:
-    """How a scenario is run: on simulated nodes at once, or in a machine side after side."""
+    """A way to run a scenario: on two simulated nodes at once, or in a guest one side at a time."""
 
     start: Callable[[Children, Path, scenario.Scenario], Addresses]
     ready_seconds: float
@@ -24,7 +24,7 @@ class Way:
     sides_in_turn: int
 
     def seconds(self, chosen: scenario.Scenario) -> float:
-        """How long it is followed, from when the first tenants are measured."""
+        """Return how long the run is followed, from when the first tenants are measured."""
         return self.sides_in_turn * chosen.seconds
 
 
@@ -42,11 +42,12 @@ def play(
     tell: Callable[[str], None],
     shown: AbstractContextManager[watching.Watcher],
 ) -> Timeline:
-    """Starts everything, follows it to its end, and ends it; logs stay in `folder`.
+    """Start everything, follow it to its end, and stop it. Logs stay in `folder`.
 
-    With `stay` Ctrl-C is the end. Raises ChildError when a part ends, DemoError when one is silent.
+    With `stay`, Ctrl-C ends it. Raises ChildError when a part ends, DemoError when a part is
+    silent.
     """
-    # Simulated workloads begin with their agent, those in a machine some time after it.
+    # Simulated workloads begin with their agent, those in a guest some time after it.
     timeline = Timeline(origin_s=time() if way.sides_in_turn == 1 else None)
     until = None if stay else way.seconds(chosen)
     with Children(folder) as children:

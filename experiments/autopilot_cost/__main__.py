@@ -30,7 +30,10 @@ PARTS: dict[str, Callable[[Pair], float]] = {
 
 
 def rows(found: dict[int, list[Pair]]) -> list[Row]:
-    """A row per part and size, and the mean of the sizes of each part; the total has the goal."""
+    """Return a row per part and size, and the mean over sizes of each part.
+
+    The total has the goal.
+    """
     made = []
     for part, read in PARTS.items():
         by_size = {percent: [read(pair) for pair in some] for percent, some in found.items()}
@@ -60,7 +63,7 @@ def rows(found: dict[int, list[Pair]]) -> list[Row]:
 
 
 def main() -> int:
-    """0 when every size was measured with and without the agent."""
+    """Return 0 when every size has been measured with and without the agent."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     arguments = parser.parse_args()

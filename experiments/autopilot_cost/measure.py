@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads in the guest with and without the agent, and the instructions that each took."""
+"""Reads in the guest with and without the agent, and counts the instructions of each read."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from experiments.shared.rows import ROOT
 LIBRARY = Path(__file__).resolve().parent / "guest.sh"
 BUILD = ROOT / "build" / "autopilot-cost"
 MODES = ("none", "agent")
-# As configs/agent.toml, but for what names this node. No controller answers: the session, one
-# snapshot per second, is not in the count.
+# As configs/agent.toml, except for what identifies this node. No controller answers, so the session
+# (one snapshot per second) is not counted.
 AGENT_CONFIG = """node = "guest"
 controller = "http://127.0.0.1:7070"
 kind = "cache_ext"
@@ -28,7 +28,7 @@ match = ["bench"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is read, by how many repeats; see kernel_overhead for the file and the cgroups."""
+    """What is read, and the number of repeats; see kernel_overhead for the file and the cgroups."""
 
     cgroup_pct: tuple[int, ...] = (50, 125)
     reads_per_job: int = 30_000
@@ -52,17 +52,20 @@ class Pair:
 
     @property
     def total_pct(self) -> float:
-        """What the guest executes more, in percent."""
+        """Additional instructions of the guest, in percent."""
         return (self.with_agent.guest / self.without.guest - 1) * 100
 
     @property
     def sampler_pct(self) -> float:
-        """What the program executes more: the sampler runs as part of its calls."""
+        """Additional instructions of the program, in percent.
+
+        The sampler runs as part of its calls.
+        """
         return (self.with_agent.program - self.without.program) / self.without.guest * 100
 
     @property
     def agent_pct(self) -> float:
-        """The rest: the agent's own process."""
+        """The remaining instructions, in percent: the agent's own process."""
         return self.total_pct - self.sampler_pct
 
 
@@ -77,14 +80,14 @@ def _command(mode: str, count: int, repeat: int, config: Path) -> str:
 
 
 def _cost(text: str, reads: int) -> Cost:
-    """What the long run took more than the short one: fio's start and end are in both."""
+    """Return the cost of the long run minus the short one; fio's start and end are in both."""
     short, long = json.loads(text.splitlines()[-1])
     guest = (long["busy_ns"] - short["busy_ns"]) / reads
     return Cost(guest, (long["cpu_us"] - short["cpu_us"]) * 1000 / reads)
 
 
 def pairs(sizes: Sizes) -> dict[int, list[Pair]]:
-    """By share of the file that fits, in percent: a pair per repeat.
+    """Return, by percentage of the file that fits, a pair per repeat.
 
     Raises GuestError when a size was never measured both ways.
     """

@@ -24,18 +24,18 @@ measured.
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured, in the time of the node."""
+    """How much is measured; seconds are those of the node."""
 
     traces: Path | None
     most_traces: int | None = None
     seconds: float = 240.0
     seeds: int | None = None
-    """As many for every part; None: what each part has."""
+    """The same number for every part; None means the number of each part."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One question: how its metrics begin, and with how many seeds it is asked."""
+    """One question: the prefix of its metrics, and its number of seeds."""
 
     metrics: str
     seeds: int
@@ -61,7 +61,7 @@ PARTS = {
 
 
 def main() -> int:
-    """0 when every part that was named was measured."""
+    """Return 0 when every part that was named has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four tenants of different skew share a fixed memory: HOLPACA's Figures 5 and 6, scaled.
 
-Against a static equal split and against simulated annealing, which change no policies: the
-autopilot does on the side of `optimal` only. All throughput together is what HOLPACA is about:
-that is the goal, and nobody keeps any of its own.
+The autopilot is compared with a static equal split and with simulated annealing, neither of which
+changes policies. Policies change only on the side of `optimal`. HOLPACA is about the sum of
+throughputs. That is therefore the goal, and no tenant has a share of its own throughput to keep.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ PAGES = 40_000
 ALPHAS = {"zipf12": 1.2, "zipf09": 0.9, "zipf06": 0.6}
 LIMIT_BYTES = 16 << 20
 FLOOR = "2MiB"
-# Misses decide, as on the throttled disk of the paper.
+# With these times misses decide, as on the throttled disk of the paper.
 SERVICE_US = 20.0
 READ_US = 500.0
 IOPS = 4000
@@ -34,7 +34,7 @@ GOALS = {"static": 1.99, "annealing": 1.10}
 
 
 def node(seconds: float, seed: int) -> Setup:
-    """The tenants: all alike but for how skewed their reads are."""
+    """Return the tenants, which differ only in the skew of their reads."""
     sources = {
         name: {"kind": "zipf", "alpha": alpha, "pages": PAGES} for name, alpha in ALPHAS.items()
     }
@@ -53,7 +53,7 @@ def _throughput(run: Run, setup: Setup) -> float:
 
 
 def asked_of(allocator: str) -> Objectives:
-    """What is asked of the tenants on the side of an allocator."""
+    """Return the objectives on the side of an allocator."""
     policies = () if allocator == "optimal" else (DEFAULT,)
     stated = Objective("*", memory_min=parse_size(FLOOR), keep=0.0, policies=policies)
     return Objectives((stated,), Goal.TOTAL_THROUGHPUT)
@@ -69,14 +69,17 @@ class Job:
 
 
 def total_ops(job: Job) -> float:
-    """Operations per second of all four, once memory is where it goes."""
+    """Return operations per second of all four tenants, once memory has been distributed."""
     setup = node(job.seconds, job.seed)
     config = Config(allocator=job.allocator, seed=job.seed)
     return _throughput(play(setup, asked_of(job.allocator), config), setup)
 
 
 def rows(found: Mapping[str, Sequence[float]]) -> list[Row]:
-    """`autopilot.simulated.memory.vs_*` of operations per second by allocator, one per seed."""
+    """Return `autopilot.simulated.memory.vs_*`.
+
+    `found` has operations per second by allocator, one value per seed.
+    """
     return [
         Row.of_runs(
             f"autopilot.simulated.memory.vs_{name}",
@@ -92,7 +95,7 @@ def rows(found: Mapping[str, Sequence[float]]) -> list[Row]:
 
 
 def measure(seconds: float, seeds: int) -> Sequence[Row]:
-    """`autopilot.simulated.memory.vs_static` and `.vs_annealing`, a ratio per seed."""
+    """Measure `autopilot.simulated.memory.vs_static` and `.vs_annealing`, with a ratio per seed."""
     jobs = [Job(seed, name, seconds) for seed in range(1, seeds + 1) for name in ALLOCATORS]
     found: dict[str, list[float]] = {name: [] for name in ALLOCATORS}
     for job, ops in zip(jobs, side_by_side(total_ops, jobs), strict=True):

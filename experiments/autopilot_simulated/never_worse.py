@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether any tenant ends below what the kernel's default gives it with its first memory."""
+"""Whether any tenant ends below its throughput under the kernel's default with its first memory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from cachepilot.sizes import PAGE_BYTES, parse_size
 
 OBSERVED = Objectives((Objective("*", mode=Mode.OBSERVE),))
 STEADY_FROM = 0.5
-"""Of the run: what comes before is warm-up."""
+"""Share of the run that is warm-up."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """What an operation takes, and what a miss takes besides, in us.
+    """The time of an operation, and the additional time of a miss, in us.
 
-    It is never short: what one tenant reads less must not hide what another has lost.
+    The device is never short: a tenant that reads less must not hide another one's loss.
     """
 
     service_us: float
@@ -34,11 +34,11 @@ class Device:
 
 
 DEVICES = {"misses": Device(20.0, 500.0), "processors": Device(400.0, 50.0)}
-"""By what decides how fast a tenant is."""
+"""The devices, by what determines the speed of a tenant."""
 
 
 def stays(tenants: Iterable[Tenant]) -> Objectives:
-    """Every tenant has its first memory to the end."""
+    """Return objectives under which every tenant has its first memory to the end."""
     stated = []
     for one in tenants:
         limit = parse_size(f"{one.limit_bytes // PAGE_BYTES}")
@@ -47,18 +47,18 @@ def stays(tenants: Iterable[Tenant]) -> Objectives:
 
 
 def moves(_tenants: Iterable[Tenant]) -> Objectives:
-    """All that an operator can leave to the autopilot."""
+    """Return objectives that leave everything to the autopilot."""
     return Objectives((Objective("*"),))
 
 
 WAYS = {"fixed": stays, "moves": moves}
-"""What is asked where memory stays with who has it, and where it moves."""
+"""Objectives when memory stays where it is, and when it moves."""
 GOALS = {"fixed": 0.98, "moves": Objective("*").keep}
 
 
 @dataclass(frozen=True)
 class Job:
-    """A node whose tenants replay one trace each, over a device."""
+    """A node whose tenants replay one trace each, on a device."""
 
     group: Sequence[Path]
     device: str
@@ -66,7 +66,7 @@ class Job:
     seconds: float
 
     def setup(self, folder: Path) -> Setup:
-        """The node; `folder` takes what its tenants read."""
+        """Return the node. `folder` receives the traces of its tenants."""
         device = DEVICES[self.device]
         tenants = [replayed(one, self.seed, folder, device.service_us) for one in self.group]
         budget = sum(tenant.limit_bytes for tenant in tenants)
@@ -83,7 +83,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Compared:
-    """One tenant in its second half, and under the default with its first memory."""
+    """One tenant in the second half of its run, and under the default with its first memory."""
 
     job: Job
     cgroup: str
@@ -95,12 +95,12 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """Above 1: it gained."""
+        """Throughput over that of the default; above 1 the tenant gained."""
         return self.ops / self.default_ops
 
 
 def compare(job: Job) -> list[Compared]:
-    """Every tenant of a node: under the default, then under the autopilot in both ways."""
+    """Play a node under the default, then under the autopilot in both ways; return every tenant."""
     with TemporaryDirectory(prefix="cachepilot-never-worse-") as folder:
         setup = job.setup(Path(folder))
         window = (STEADY_FROM * setup.seconds, setup.seconds)
@@ -125,7 +125,7 @@ def compare(job: Job) -> list[Compared]:
 
 
 def rows(found: Sequence[Compared]) -> list[Row]:
-    """`autopilot.neverworse.DEVICE.WAY` over all tenants and seeds, and of the worst."""
+    """Return `autopilot.neverworse.DEVICE.WAY` over all tenants and seeds, and of the worst."""
     made: list[Row] = []
     for device in DEVICES:
         for way, goal in GOALS.items():
@@ -154,7 +154,7 @@ def _tell(one: Compared) -> None:
 def measure(
     folder: Path | None, seconds: float, seeds: int, most: int | None = None
 ) -> Sequence[Row]:
-    """Every trace on either device, in either way, with every seed."""
+    """Play every trace on either device, in either way, with every seed."""
     jobs = [
         Job(group, device, seed, seconds)
         for device in DEVICES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the policy follows a workload that changes, and how often it goes wrong on the way."""
+"""How soon the policy follows a changing workload, and how many wrong swaps happen meanwhile."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -23,7 +23,7 @@ PAGE_BYTES = 4096
 CHANGE_S = 120.0
 SECONDS = 240.0
 MARGIN = 0.02
-"""A policy whose miss ratio is so near to the best one's is as good as it."""
+"""A policy whose miss ratio is within this of the best one's is as good as the best."""
 GOAL_INTERVALS = 2.0
 GOAL_WRONG_SWAPS = 0.0
 CGROUP = "/changing"
@@ -31,7 +31,7 @@ CGROUP = "/changing"
 
 @cache
 def good_policies() -> frozenset[str]:
-    """Policies that are as good as the best for the second phase, by simulating all of them."""
+    """Return the policies that are as good as the best for the second workload, by simulation."""
     keys = np.tile(np.arange(LOOP_PAGES, dtype=np.uint64), 8)
     late = LOOP_PAGES * 4
     found = {}
@@ -43,7 +43,7 @@ def good_policies() -> frozenset[str]:
 
 
 def node(seed: int) -> Setup:
-    """One tenant: skewed reads, then a loop that is half as large again as its memory."""
+    """Return one tenant: skewed reads, then a loop half as large again as its memory."""
     first = {"kind": "zipf", "alpha": 0.9, "pages": PAGES}
     second = {"kind": "loop", "pages": LOOP_PAGES, "offset": 1_000_000}
     phases: list[dict[str, Any]] = [{"seconds": CHANGE_S, "source": first}, {"source": second}]
@@ -52,9 +52,10 @@ def node(seed: int) -> Setup:
 
 
 def follow(looks: Sequence[Look]) -> tuple[float | None, int]:
-    """Seconds from when the new pages were seen once to a good policy that stays, and wrong swaps.
+    """Return the seconds until a good policy is in force for good, and the number of wrong swaps.
 
-    None when none was in place in the end.
+    The seconds count from when all new pages have been accessed once. They are None if no good
+    policy is in force at the end.
     """
     after = [one for one in looks if one.time_s >= CHANGE_S]
     begun = after[0].accesses_total
@@ -70,14 +71,16 @@ def follow(looks: Sequence[Look]) -> tuple[float | None, int]:
 
 
 def followed(seed: int) -> tuple[float | None, int]:
-    """What `follow` says of a run of that seed."""
+    """Return the result of `follow` for a run with this seed."""
     return follow(play(node(seed), Objectives((Objective("*"),))).looks[CGROUP])
 
 
 def rows(found: Sequence[tuple[float | None, int]]) -> list[Row]:
-    """`autopilot.phase.*` of what `follow` said of each seed; the goals stand on the worst.
+    """Return `autopilot.phase.*` from the result of `follow` for each seed.
 
-    A run that ends without a good policy waited for one to its end.
+    Goals apply to the worst.
+
+    A run that ends without a good policy counts as waiting to its end.
     """
     good = ", ".join(sorted(good_policies()))
     return [
@@ -98,7 +101,7 @@ def rows(found: Sequence[tuple[float | None, int]]) -> list[Row]:
 
 
 def measure(seeds: int) -> Sequence[Row]:
-    """`autopilot.phase.intervals` and `.wrong_swaps`, a value per seed."""
+    """Measure `autopilot.phase.intervals` and `.wrong_swaps`, with a value per seed."""
     found = []
     for seed, (waited, wrong) in enumerate(side_by_side(followed, range(1, seeds + 1)), start=1):
         say(f"phase, seed {seed}: {waited} s, {wrong} wrong")

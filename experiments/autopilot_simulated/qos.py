@@ -17,38 +17,38 @@ from experiments.shared.side_by_side import side_by_side
 from cachepilot.domain.objectives.objective import Objective, Objectives
 
 DATABASE_PAGES = 3300
-"""Of 10 MiB of records, with what else a cgroup's memory is spent on."""
+"""Pages of 10 MiB of records, and of everything else that takes memory of the cgroup."""
 IOPS = 115
-"""150 there, where an operation that misses reads 1.3 pages."""
+"""The virtual machine serves 150, but there an operation that misses reads 1.3 pages."""
 ALPHAS = {"zipf09": 0.9, "zipf06": 0.6}
 SERVICE_US = 1500.0
 READ_US = 1000.0
 SECONDS = 160.0
-"""Of which the last `STEADY_SECONDS` count: curves take a minute at some 60 accesses per second."""
+"""Only the last `STEADY_SECONDS` count: at some 60 accesses per second, curves take a minute."""
 STEADY_SECONDS = 40.0
 
 
 @dataclass(frozen=True)
 class Played:
-    """One setting: its SLOs, operations per second by cgroup, and how it went."""
+    """One setting: its SLOs in operations per second by cgroup, and its run."""
 
     slos: dict[str, float]
     run: Run
 
     def seconds(self, cgroup: str) -> list[float]:
-        """Operations per second of each steady second."""
+        """Return operations per second of each steady second."""
         looks = [one for one in self.run.looks[cgroup] if one.time_s >= SECONDS - STEADY_SECONDS]
         return windows(looks)
 
     def told(self, cgroup: str) -> Iterator[SloTold]:
-        """What the controller told of the SLO in each steady second."""
+        """Yield what the controller reported of the SLO in each steady second."""
         for one in self.run.slos.get(cgroup, ()):
             if one.time_s >= SECONDS - STEADY_SECONDS:
                 yield one
 
 
 def node(seed: int) -> Setup:
-    """One thread each over a database of its own, and a disk that all of them wait for."""
+    """Return one thread each over its own database, and a disk that all of them wait for."""
     world = measured.world()
     tenants = []
     for name in measured.TENANTS:
@@ -63,14 +63,14 @@ def node(seed: int) -> Setup:
 
 
 def keep(slos: dict[str, float], seed: int) -> Played:
-    """Runs a setting of SLOs by tenant, all of one priority."""
+    """Run a setting of SLOs by tenant, all of one priority."""
     named = {f"/{name}": ops for name, ops in slos.items()}
     stated = [Objective(name, throughput_ops=ops, priority=1) for name, ops in named.items()]
     return Played(named, play(node(seed), Objectives((*stated, Objective("*")))))
 
 
 def windows_met_pct(played: Sequence[Played]) -> float:
-    """Of all steady one-second windows of all SLOs."""
+    """Return the percentage of all steady one-second windows that met their SLO."""
     met = [
         ops >= wanted
         for one in played
@@ -82,10 +82,10 @@ def windows_met_pct(played: Sequence[Played]) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One seed: percent of windows met, and of the SLO beyond what there is what was told.
+    """One seed: the percentage of windows met, and the reports of the SLO that cannot be met.
 
-    `attainable_ops` is the median of what was told, `named_pct` of the looks those that name it
-    infeasible, `beyond_ops` what was measured.
+    `attainable_ops` is the median of the attainable throughput reported, `named_pct` the percentage
+    of looks that report the SLO as unattainable, and `beyond_ops` the measured throughput.
     """
 
     seed: int
@@ -96,12 +96,12 @@ class Outcome:
 
     @property
     def error_pct(self) -> float:
-        """By how much what was told to be attainable is off."""
+        """Error of the reported attainable throughput, in percent of the measured one."""
         return 100 * abs(self.attainable_ops / self.beyond_ops - 1)
 
 
 def outcome(seed: int) -> Outcome:
-    """Plays all three settings."""
+    """Play all three settings."""
     played = [keep(slos, seed) for slos in measured.KEPT.values()]
     tenant, wanted = measured.BEYOND
     beyond = keep({tenant: wanted}, seed)
@@ -116,7 +116,10 @@ def outcome(seed: int) -> Outcome:
 
 
 def rows(found: Sequence[Outcome]) -> list[Row]:
-    """`autopilot.simulated.qos_*`, a value per seed; the goals stand on the worst."""
+    """Return `autopilot.simulated.qos_*`, with one value per seed.
+
+    Goals apply to the worst seed.
+    """
     about = "simulated node, a slow device"
     return [
         *Row.worst_of(
@@ -147,7 +150,7 @@ def rows(found: Sequence[Outcome]) -> list[Row]:
 
 
 def measure(seeds: int) -> Sequence[Row]:
-    """`autopilot.simulated.qos_*`, a value per seed."""
+    """Measure `autopilot.simulated.qos_*`, with one value per seed."""
     found = []
     for one in side_by_side(outcome, range(1, seeds + 1)):
         say(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real control loop and the real agent over a simulated node in virtual time.
+"""Runs the real control loop and the real agent on a simulated node in virtual time.
 
-The controller runs in this process, so that every snapshot is at hand; the agent is the program,
-and they speak gRPC over loopback. Minutes of the node's time take seconds.
+The controller runs in this process, so that every snapshot is available. The agent is the real
+program, and they speak gRPC over loopback. Minutes of the node's time take seconds.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ STALLED_SECONDS = 120.0
 WINDOW_SECONDS_MIN = 0.5
 
 Law = Callable[[wire.Snapshot, wire.Plan], wire.Plan]
-"""Makes another plan of a snapshot than the controller's."""
+"""Makes a plan from a snapshot, in place of the controller's plan."""
 
 
 class RigError(Exception):
-    """The node did not come to its end; one line."""
+    """The node did not reach the end of its run. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Look:
 
 @dataclass(frozen=True)
 class SloTold:
-    """What the controller told of one SLO after a snapshot."""
+    """What the controller reported of one SLO after a snapshot."""
 
     time_s: float
     state: str
@@ -89,7 +89,7 @@ class SloTold:
 
 
 def windows(looks: Sequence[Look]) -> list[float]:
-    """Operations per second of each interval."""
+    """Return operations per second of each interval."""
     return [
         (later.ops_total - one.ops_total) / (later.time_s - one.time_s)
         for one, later in pairwise(looks)
@@ -99,7 +99,7 @@ def windows(looks: Sequence[Look]) -> list[float]:
 
 @dataclass
 class Run:
-    """What happened: looks at each tenant by time, and what was decided, the oldest first."""
+    """Results of a run: looks at each tenant by time, and decisions, oldest first."""
 
     looks: dict[str, list[Look]] = field(default_factory=dict)
     slos: dict[str, list[SloTold]] = field(default_factory=dict)
@@ -108,12 +108,12 @@ class Run:
     start_s: float = 0.0
 
     def throughput_ops(self, cgroup: str, from_s: float, to_s: float) -> float:
-        """Operations per second of a tenant between two times since the start."""
+        """Return a tenant's operations per second between two times since the start."""
         first, last = self._between(cgroup, from_s, to_s)
         return (last.ops_total - first.ops_total) / (last.time_s - first.time_s)
 
     def miss_ratio(self, cgroup: str, from_s: float, to_s: float) -> float:
-        """Of a tenant between two times since the start."""
+        """Return a tenant's miss ratio between two times since the start."""
         first, last = self._between(cgroup, from_s, to_s)
         accesses = last.accesses_total - first.accesses_total
         return (last.misses_total - first.misses_total) / max(accesses, 1)
@@ -126,7 +126,7 @@ class Run:
 
 
 def agent_config(setup: Setup, folder: Path, port: int) -> str:
-    """The agent's configuration as text."""
+    """Return the agent's configuration as text."""
     top = {
         "node": NODE,
         "controller": f"http://127.0.0.1:{port}",
@@ -153,7 +153,7 @@ def agent_config(setup: Setup, folder: Path, port: int) -> str:
 
 
 class _Recorder:
-    """Stands before a node's loop and keeps what passes, until the node's time is over."""
+    """Wraps a node's loop and records what passes, until the node's time is over."""
 
     def __init__(self, run: Run, seconds: float, done: asyncio.Event, law: Law | None) -> None:
         self._run = run
@@ -164,7 +164,7 @@ class _Recorder:
         self._before: NodeLoop | None = None
 
     def before(self, loop: NodeLoop) -> NodeLoop:
-        """The same loop, whose snapshots are recorded. They come from threads."""
+        """Return the same loop, changed so that its snapshots are recorded. Threads call it."""
         if loop is self._before:
             return loop
         self._before = loop
@@ -245,7 +245,7 @@ async def _play(
 async def _finished(
     run: Run, done: asyncio.Event, child: asyncio.subprocess.Process, log: Path
 ) -> None:
-    """Waits until the node's time is over; RigError when the agent ends or says nothing more."""
+    """Wait until the node's time is over. Raises RigError when the agent ends or stalls."""
     waiting, ended = asyncio.create_task(done.wait()), asyncio.create_task(child.wait())
     seen = -1
     while not waiting.done():
@@ -263,13 +263,12 @@ async def _finished(
 def play(
     setup: Setup, objectives: Objectives, planner: Config | None = None, law: Law | None = None
 ) -> Run:
-    """Runs a node to its end; the same arguments give the same workload.
+    """Run a node to its end. The same arguments give the same workload.
 
-    What `law` makes of each snapshot is done in place of the controller's plan.
-
-    Raises InputError when no agent was built, RigError when it did not come to its end.
+    The plan that `law` makes of each snapshot replaces the controller's. Raises InputError when no
+    agent was built, RigError when it did not come to its end.
     """
-    # An agent that is stopped in the middle of a call is no news.
+    # The errors that are logged when an agent is killed in the middle of a call are expected.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:

@@ -15,7 +15,7 @@ from cachepilot import _models
 RECORDED = ROOT / "experiments" / "recorded_traces"
 PAGE_BYTES = 4096
 MEMORY_SHARE = 0.15
-"""Of a trace's distinct pages: what its tenant may hold at first."""
+"""First memory of a tenant, as a share of its trace's distinct pages."""
 PAGES_MIN = 512
 GROUP = 4
 
@@ -23,13 +23,13 @@ Keys = NDArray[np.uint64]
 
 
 def further_traces() -> Path | None:
-    """A folder of traces beside the checkout, where there is one."""
+    """Return a folder of traces beside the checkout, or None if there is none."""
     found = ROOT.parent / "shared" / "traces"
     return found if found.is_dir() else None
 
 
 def traces(folder: Path | None) -> list[Path]:
-    """The traces that the project recorded, and those in `folder`, by name."""
+    """Return the traces that the project recorded, and those in `folder`, by name."""
     found = sorted(RECORDED.glob("*.cptrace.zst"))
     if folder is not None:
         found += sorted(folder.glob("*.u64.zst"))
@@ -37,18 +37,21 @@ def traces(folder: Path | None) -> list[Path]:
 
 
 def name_of(trace: Path) -> str:
-    """What a trace is called."""
+    """Return the name of a trace."""
     return trace.name.partition(".")[0]
 
 
 def pages_of(trace: Path) -> int:
-    """Distinct pages of a trace."""
+    """Return the number of distinct pages of a trace."""
     footprint: int = json.loads(_models.trace_info_json(str(trace)))["distinct_pages"]
     return footprint
 
 
 def of_seed(keys: Keys, seed: int) -> Keys:
-    """The same trace from another start, of pages of other numbers, so that others are sampled."""
+    """Return the trace from another start, with other page numbers.
+
+    Different numbers make the agent sample different pages.
+    """
     random = np.random.default_rng(seed)
     start = int(random.integers(keys.size))
     offset = np.uint64(random.integers(1 << 40))
@@ -56,12 +59,15 @@ def of_seed(keys: Keys, seed: int) -> Keys:
 
 
 def write(keys: Keys, path: Path) -> None:
-    """As a trace of page ids."""
+    """Write the keys as a trace of page ids."""
     keys.astype("<u8").tofile(path)
 
 
 def replayed(trace: Path, seed: int, folder: Path, service_us: float) -> Tenant:
-    """A tenant that replays a trace over and over; `folder` takes what it reads with that seed."""
+    """Return a tenant that replays a trace repeatedly.
+
+    `folder` receives the trace for this seed.
+    """
     pages = max(PAGES_MIN, int(pages_of(trace) * MEMORY_SHARE))
     path = folder / f"{name_of(trace)}.u64"
     write(of_seed(_models.trace_keys(str(trace)), seed), path)
@@ -70,6 +76,6 @@ def replayed(trace: Path, seed: int, folder: Path, service_us: float) -> Tenant:
 
 
 def groups(found: Sequence[Path]) -> list[list[Path]]:
-    """Groups of four; neighbours by name are apart, so that tenants of a node differ."""
+    """Return groups of four. Neighbours by name are apart, so that tenants of a node differ."""
     count = -(-len(found) // GROUP)
     return [list(found[first::count]) for first in range(count)]

@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 @dataclass(frozen=True)
 class Run:
-    """What is played of one kind of policy, and where it goes."""
+    """What is played with one kind of policy, and where the results go."""
 
     names: Sequence[str]
     streams: dict[str, streams.Pages]
@@ -101,7 +101,7 @@ def _origin() -> dict[str, str]:
 
 
 def _evict(run: Run) -> bool:
-    """Plays eviction policies; true when all of them were."""
+    """Play eviction policies. Return whether all of them were played."""
     plays = play_all(run.guest, run.names, run.setup, run.play_now)
     cells = [
         report.Cell(
@@ -131,7 +131,7 @@ def _evict(run: Run) -> bool:
 
 
 def _read_ahead(run: Run) -> bool:
-    """Plays readahead policies; true when all of them were."""
+    """Play readahead policies. Return whether all of them were played."""
     names = [name.removeprefix(readahead.PREFIX) for name in run.names]
     plays = readahead.play_all(run.guest, names, run.setup, run.play_now)
     file_pages = run.setup.file_bytes // PAGE_BYTES
@@ -152,7 +152,7 @@ def _read_ahead(run: Run) -> bool:
 
 
 def main() -> int:
-    """0 when everything that was named was played."""
+    """Return 0 when everything that was named has been played."""
     arguments = _arguments()
     names = arguments.names or _policies()
     reading = [name for name in names if name in _readahead_policies()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of a table: one policy on one stream each, of whichever kind of policy."""
+"""Cells of a table: one policy on one stream each, for both kinds of policy."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,24 +9,24 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 
 class Cell(Protocol):
-    """A dataclass that says which policy and which stream."""
+    """A dataclass with the names of a policy and a stream."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def policy(self) -> str:
-        """Its name."""
+        """Name of the policy."""
 
     @property
     def stream(self) -> str:
-        """Its name."""
+        """Name of the stream."""
 
 
 AnyCell = TypeVar("AnyCell", bound=Cell)
 
 
 def merge_cells(path: Path, cells: Sequence[AnyCell], kind: type[AnyCell]) -> list[AnyCell]:
-    """Puts `cells` among those of earlier runs, replacing those of the same policy and stream."""
+    """Merge `cells` into those of earlier runs, and replace those of the same policy and stream."""
     old = json.loads(path.read_text("utf-8")) if path.is_file() else []
     merged = {(row["policy"], row["stream"]): kind(**row) for row in old}
     merged |= {(cell.policy, cell.stream): cell for cell in cells}
@@ -39,7 +39,7 @@ def merge_cells(path: Path, cells: Sequence[AnyCell], kind: type[AnyCell]) -> li
 def complete(
     cells: Sequence[AnyCell], streams: Sequence[str]
 ) -> Iterator[tuple[str, list[AnyCell]]]:
-    """Each policy that played every stream, with its cells of these."""
+    """Yield each policy that played every stream, with its cells of these streams."""
     for policy in dict.fromkeys(cell.policy for cell in cells):
         found = [cell for cell in cells if cell.policy == policy and cell.stream in streams]
         if len(found) == len(streams):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays: a stream through one policy in the kernel, and what the kernel counted."""
+"""Plays a stream through one policy in the kernel, and reads what the kernel counted."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ PAGE_BYTES = 4096
 BATCH = 32
 MOST_REFUSED = 0.001
 FILE = "/mnt/scratch/pages"
-# Accesses between two looks at the size of the cgroup.
+# Number of accesses between two looks at the size of the cgroup.
 STEP = 256
 Of = TypeVar("Of")
-"""A play, of whichever kind of policy."""
+"""A play of either kind of policy."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Sizes that every play has in common."""
+    """Sizes that all plays share."""
 
     cgroup_bytes: int
     file_bytes: int
@@ -43,7 +43,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Size:
-    """So many pages have room from an access on."""
+    """The cache has room for `pages` pages from this access on."""
 
     access: int
     pages: int
@@ -63,7 +63,10 @@ class Play:
 
     @property
     def miss_ratio(self) -> float:
-        """By the framework's count of added folios, or by block reads without a policy."""
+        """Miss ratio after the warm-up.
+
+        Misses are the folios that the framework counts as added, or block reads without a policy.
+        """
         return self.misses / self.accesses
 
 
@@ -80,10 +83,11 @@ def _step(policy: str, stream: str, setup: Setup) -> Step:
 
 
 def resident_pages(lines: Lines) -> float:
-    """Mean over the measured part, without making the kernel bring its statistics up to date.
+    """Return the mean of resident file pages over the measured part.
 
-    memory.current is cheap to read and holds more than file pages; how much more is known from
-    the end, when both are read.
+    Reading the statistics of the cgroup would make the kernel bring them up to date. memory.current
+    is cheap to read, but it includes more than file pages. The difference is known from the end,
+    when both are read.
     """
     others: int = lines.end["memory.current"] - lines.end["memory.stat"]["file"]
     measured = [tick for tick in lines.ticks if tick["accesses"] > lines.warm["accesses"]]
@@ -92,17 +96,16 @@ def resident_pages(lines: Lines) -> float:
 
 
 def capacity_pages(resident: float) -> int:
-    """The size with that mean: pages fall by a batch when reclaim runs, and grow one by one."""
+    """Return the capacity with this mean: reclaim removes a batch, and pages grow one by one."""
     return round(resident + BATCH / 2)
 
 
 def sizes(lines: Lines, limit_bytes: int) -> list[Size]:
-    """Room for pages of the file: the limit without what else is charged to the cgroup.
+    """Return the room for pages of the file: the limit without what else is charged to the cgroup.
 
-    Where the policy's registry does not count all of its pages, there is one size, by the mean.
-
-    Until the cgroup is full, what is charged has pages in stock that the next ones are taken from.
-    So a size is the larger one of those at both ends of its step.
+    If the policy's registry does not count all pages of the file, there is one size, from the mean.
+    Until the cgroup is full, its charge includes a stock of pages, from which the next pages are
+    taken. A size is therefore the larger of the sizes at both ends of its step.
     """
     end = lines.end.get("memory.cache_ext", {}).get("resident_pages", 0) * PAGE_BYTES
     if abs(end - lines.end["memory.stat"]["file"]) > BATCH * PAGE_BYTES:
@@ -122,7 +125,7 @@ def sizes(lines: Lines, limit_bytes: int) -> list[Size]:
 
 
 def was_ejected(lines: Lines) -> str | None:
-    """Why the kernel ejected the policy, if it did."""
+    """Return why the kernel ejected the policy; None if it did not."""
     state = lines.end.get("memory.cache_ext", {})
     if state.get("ejections", 0) > lines.start.get("memory.cache_ext", {}).get("ejections", 0):
         return str(state.get("reason", "ejected"))
@@ -130,7 +133,7 @@ def was_ejected(lines: Lines) -> str | None:
 
 
 def _check_refused(policy: str, stream: str, lines: Lines) -> None:
-    """Nothing but the player holds pages: what is refused all the same is no part of the model."""
+    """Report candidates refused as busy: only the player uses pages, so the model has none."""
     refused = lines.measured(lambda line: line["memory.cache_ext"]["rejected_busy"])
     proposed = lines.measured(lambda line: line["memory.cache_ext"]["proposed_pages"])
     if refused > MOST_REFUSED * proposed:
@@ -164,10 +167,10 @@ def played(
     read: Callable[[str, str, Lines], Of],
     play_now: bool,
 ) -> list[Of]:
-    """Every policy on every stream; plays that failed are missing and were named.
+    """Play every policy on every stream. Plays that failed are missing and have been reported.
 
-    `step` makes a play of a policy and a stream, `read` takes what it printed. With `play_now` off,
-    the plays of the last run are read once more.
+    `step` makes a play of a policy and a stream, and `read` parses what it printed. If `play_now`
+    is false, the output of the last run is read again.
     """
     cells = [(policy, stream) for policy in policies for stream in setup.streams]
     steps = [step(policy, stream, setup) for policy, stream in cells]
@@ -187,5 +190,5 @@ def played(
 def play_all(
     guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
 ) -> list[Play]:
-    """`played` of eviction policies."""
+    """Call `played` for eviction policies."""
     return played(guest, policies, setup, _step, partial(_play, setup.cgroup_bytes), play_now)

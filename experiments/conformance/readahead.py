@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams through readahead policies in the kernel, and through the simulated ones."""
+"""Plays streams through readahead policies in the kernel, and through the simulated ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ GOAL = 0.02
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the measured reads, and of the pages that a policy had read ahead."""
+    """The misses of the measured reads, and the fate of the pages that a policy had read ahead."""
 
     misses: int  # reads that found some page not cached
     ahead: int
@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def worst_pages(self) -> float:
-        """The larger difference of the pages used and wasted."""
+        """The larger of the differences in pages used and in pages wasted."""
         used = abs(self.kernel_used - self.simulated_used)
         return max(used, abs(self.kernel_wasted - self.simulated_wasted))
 
@@ -118,12 +118,12 @@ def _play(policy: str, stream: str, lines: Lines) -> Play:
 def play_all(
     guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
 ) -> list[Play]:
-    """`played` of readahead policies."""
+    """Call `played` for readahead policies."""
     return played(guest, policies, setup, _step, _play, play_now)
 
 
 def simulated(play: Play, pages: Pages, file_pages: int) -> Counts:
-    """The same reads through the model, counted after the warm-up."""
+    """Run the same reads through the model, and count after the warm-up."""
     policy = MODELS.get(play.policy, play.policy)
     cache = _models.ReadaheadCache(
         policy,
@@ -146,7 +146,7 @@ def simulated(play: Play, pages: Pages, file_pages: int) -> Counts:
 
 
 def cell(play: Play, pages: Pages, file_pages: int) -> Cell:
-    """The play beside its simulation. The kernel counts nothing of its own readahead."""
+    """Return the play with its simulation. The kernel counts nothing of its own readahead."""
     kernel, model = play.counts, simulated(play, pages, file_pages)
     if play.policy == KERNEL:
         model = Counts(model.misses, 0, 0, 0)
@@ -169,7 +169,7 @@ def cell(play: Play, pages: Pages, file_pages: int) -> Cell:
 
 
 def rows(cells: Sequence[Cell], every: Sequence[str]) -> list[Row]:
-    """The largest differences of each policy that played every stream."""
+    """Return the largest differences of each policy that played every stream."""
     found = []
     for policy, of_policy in complete(cells, every):
         name = "kernel" if policy == KERNEL else policy

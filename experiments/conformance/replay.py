@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same streams through the simulator, at the sizes that were measured in the kernel."""
+"""Runs the same streams through the simulator, at the sizes that were measured in the kernel."""
 
 from itertools import pairwise
 from statistics import mean
@@ -10,13 +10,13 @@ from cachepilot import _models, manifest
 
 from .plays import BATCH, STEP, Play, Size
 
-# The kernel brings the statistics that its default LRU decides by up to date every two seconds.
+# Interval in which the kernel updates the statistics that its default LRU uses.
 STATISTICS_SECONDS = 2.0
 MODELS = {"default": "kernel_lru", "mglru.native": "mglru"}
 
 
 def _interval_tunable(policy: str) -> str | None:
-    """The name of `stats_interval` where the model of the kernel's default LRU evicts."""
+    """Return the name of `stats_interval` if the model of the kernel's default LRU evicts."""
     if policy == "default":
         return "stats_interval"
     known = manifest.policies().get(policy)
@@ -24,14 +24,17 @@ def _interval_tunable(policy: str) -> str | None:
 
 
 def _resize(cache: _models.Cache, pages: int) -> None:
-    """What other memory takes from a full cgroup is reclaimed by a whole request, as for a miss."""
+    """Resize the cache.
+
+    Memory that others take from a full cgroup is reclaimed in whole requests.
+    """
     if len(cache) > pages:
         cache.resize(len(cache) - BATCH)
     cache.resize(pages)
 
 
 def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> float:
-    """Simulated miss ratio of the accesses after the warm-up."""
+    """Return the simulated miss ratio of the accesses after the warm-up."""
     tunables = None
     name = _interval_tunable(play.policy)
     if name is not None:
@@ -47,5 +50,5 @@ def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") 
 
 
 def mean_pages(play: Play) -> int:
-    """The mean size of the measured part."""
+    """Return the mean size over the measured part."""
     return round(mean(size.pages for size in play.sizes[-(1 + play.accesses // STEP) :]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiment leaves in its folder: cells, rows, table, plot."""
+"""Writes the results of the experiment: cells, rows, table, plot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ class Cell:
 
     @property
     def difference(self) -> float:
-        """Kernel minus simulated."""
+        """Miss ratio, kernel minus simulated."""
         return self.kernel - self.simulated
 
 
 def rows(cells: Sequence[Cell], streams: Sequence[str]) -> list[Row]:
-    """`kernel.conformance_max.POLICY` of each policy that played every stream."""
+    """Return `kernel.conformance_max.POLICY` of each policy that played every stream."""
     found = []
     for policy, of_policy in complete(cells, streams):
         differences = [abs(cell.difference) for cell in of_policy]
@@ -78,7 +78,7 @@ def rows(cells: Sequence[Cell], streams: Sequence[str]) -> list[Row]:
 
 
 def write_table(cells: Sequence[Cell], path: Path) -> None:
-    """One line per policy and stream."""
+    """Write one line per policy and stream."""
     lines = [
         "| policy | stream | kernel | simulated | difference | cache pages |",
         "|---|---|---:|---:|---:|---:|",
@@ -95,7 +95,7 @@ def write_table(cells: Sequence[Cell], path: Path) -> None:
 
 
 def write_readahead_table(cells: Sequence[readahead.Cell], path: Path) -> None:
-    """One line per readahead policy and stream."""
+    """Write one line per readahead policy and stream."""
     lines = [
         "| policy | stream | kernel | simulated | difference | used, kernel | used, simulated "
         "| wasted, kernel | wasted, simulated | cache pages |",
@@ -120,7 +120,7 @@ def write_readahead_table(cells: Sequence[readahead.Cell], path: Path) -> None:
 
 
 def plot(cells: Sequence[Cell], path: Path) -> None:
-    """A dot per policy and stream: kernel over simulated."""
+    """Draw a dot per policy and stream: kernel over simulated."""
     figure = Figure(figsize=(5.2, 5.0))
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8)

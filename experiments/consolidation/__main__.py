@@ -27,7 +27,7 @@ Written by `experiments/consolidation/run` from `results.json`; README.md says w
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured, in the time of a node."""
+    """How much is measured; seconds are those of the nodes."""
 
     traces: Path | None = None
     seconds: float = 480.0
@@ -43,7 +43,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Part:
-    """One question: how its metrics begin."""
+    """One question: the prefix of its metrics, and the function that measures it."""
 
     metrics: str
     measure: Callable[[Sizes], Sequence[Row]]
@@ -70,7 +70,7 @@ BY_DEFAULT = [name for name in PARTS if name != "machine"]
 
 
 def main() -> int:
-    """0 when every part that was named was measured."""
+    """Return 0 when every part that was named has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")

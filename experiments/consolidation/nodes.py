@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of four tenants that replay traces, each with memory for all pages that it ever reads.
 
-A tenant reads its whole trace for a minute, then a part of it over and over: the regime that it is
-in. What it read before stays in its page cache, since there is memory for all of it.
+A tenant reads its whole trace for a minute, and then a part of it repeatedly, which is its regime
+from then on. Pages read before stay in its page cache, since there is memory for all of them.
 """
 
 from collections.abc import Sequence
@@ -22,23 +22,27 @@ from experiments.autopilot_simulated.tenants import (
 )
 
 PAGES = range(1_000, 20_001)
-"""Distinct pages of the traces that take part: a node goes through each of them several times."""
+"""Allowed numbers of distinct pages per trace, so that a node replays each several times."""
 SERVICE_US = 200.0
 READ_US = 400.0
 WHOLE_S = 60.0
 PART = 1 / 3
-"""Of a trace, from where it begins with a seed: what a tenant reads from then on."""
+"""Share of a trace that a tenant reads after the first minute, from its seed's starting point on.
+"""
 MARGIN_PAGES = 256
-"""Beside the pages that are read: a floor takes as much."""
+"""Memory besides the pages that are read. A floor takes as much."""
 
 
 def nodes(folder: Path | None) -> list[list[Path]]:
-    """The traces of each node: those that the project recorded, and those in `folder`."""
+    """Return the traces of each node: those that the project recorded, and those in `folder`."""
     return groups([one for one in traces(folder or further_traces()) if pages_of(one) in PAGES])
 
 
 def setup(trace_files: Sequence[Path], seed: int, seconds: float, folder: Path) -> Setup:
-    """A node on which nothing is evicted at first; `folder` takes what its tenants read."""
+    """Return a node on which nothing is evicted at first.
+
+    `folder` receives the traces of its tenants.
+    """
     tenants = [_with_peak(replayed(one, seed, folder, SERVICE_US), one) for one in trace_files]
     budget = sum(one.limit_bytes for one in tenants)
     return Setup(tenants, budget, seconds, read_us=READ_US, seed=seed)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node: how much memory it can do without, and what its tenants lose by that.
+"""One node: how much memory can be taken from it, and what its tenants lose by that.
 
-Every tenant has memory for its peak. Every other one has an SLO, the rest keep a share of their
-throughput. What they did with all of their memory is measured first: the SLO is that share of a
-second that is slower than 99 of 100 others.
+Every tenant has memory for its peak. Every other tenant has an SLO, and the rest keep a share of
+their throughput. The throughput with all memory is measured first. The SLO is that share of the
+first percentile of the tenant's one-second throughputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Object
 from cachepilot.sense.counterfactuals import DEFAULT
 
 SHARES = {"1pct": 0.99, "5pct": 0.95}
-"""Of the throughput with all memory: what is to be kept, by how the rows are called."""
+"""Shares of the throughput with all memory that are to be kept, by their names in the rows."""
 STEADY_FROM = 0.6
 SENPAI_TIMES = 1.5
-"""Times as long runs Senpai's law, which takes little at once."""
+"""Runs of Senpai's law are this many times as long, because it takes little memory at once."""
 WINDOWS_MET_PCT = 99.0
 ABOUT = "12 traces on three nodes, each tenant with memory for its peak"
 PUBLISHED = "other work: TMO (ASPLOS '22) 20 to 32% of hosts, PageFlex (ATC '25) 36% of a store"
@@ -34,7 +34,7 @@ PUBLISHED = "other work: TMO (ASPLOS '22) 20 to 32% of hosts, PageFlex (ATC '25)
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one node. Nothing is changed in the mode `reference`."""
+    """One run of one node. In the mode `reference` nothing is changed."""
 
     seed: int
     node: int
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Found:
-    """What a run came to, in its steady part: bytes, and operations per second by tenant."""
+    """Results of the steady part of a run: bytes, and operations per second by tenant."""
 
     job: Job
     first_bytes: int
@@ -57,12 +57,12 @@ class Found:
 
     @property
     def saved_pct(self) -> float:
-        """Of the memory that its tenants had."""
+        """Memory saved, in percent of the memory that the tenants had at first."""
         return 100 * (1 - self.held_bytes / self.first_bytes)
 
 
 def objectives(job: Job) -> Objectives:
-    """What is asked of the tenants."""
+    """Return the objectives of the tenants."""
     policies = (DEFAULT,) if job.mode == "limits" else ()
     if job.mode in ("reference", "senpai"):
         return Objectives((Objective("*", mode=Mode.OBSERVE),))
@@ -74,7 +74,7 @@ def objectives(job: Job) -> Objectives:
 
 
 def measured(job: Job) -> Found:
-    """Runs a node."""
+    """Run a node and return its results."""
     law = Senpai().plan if job.mode == "senpai" else None
     with TemporaryDirectory(prefix="cachepilot-one-") as folder:
         node = setup(job.traces, job.seed, job.seconds, Path(folder))
@@ -97,7 +97,7 @@ def _found(job: Job, node: Setup, run: Run) -> Found:
 
 
 def slos_of(reference: Found, share: float) -> dict[str, float]:
-    """SLOs of every other tenant: a share of the first percentile of its seconds."""
+    """Return SLOs for every other tenant: a share of the first percentile of its seconds."""
     return {
         name: share * quantiles(reference.windows[name], n=100)[0]
         for name in sorted(reference.windows)[::2]
@@ -105,18 +105,18 @@ def slos_of(reference: Found, share: float) -> dict[str, float]:
 
 
 def met_pct(found: Found, slos: Mapping[str, float]) -> float:
-    """Of the seconds of all tenants with an SLO."""
+    """Return the share of the seconds, in percent, in which tenants met their SLO."""
     return 100 * fmean(ops >= slo for name, slo in slos.items() for ops in found.windows[name])
 
 
 def kept(found: Found, reference: Found) -> float:
-    """The throughput of the tenant that lost most, over what it did with all of its memory."""
+    """Return the throughput of the tenant that lost most, over its throughput with all memory."""
     return min(found.ops[name] / ops for name, ops in reference.ops.items())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All nodes of one seed under one mode."""
+    """All nodes of one seed in one mode."""
 
     saved_pct: float
     met_pct: float
@@ -126,7 +126,7 @@ class Outcome:
 def outcome(
     found: Sequence[Found], references: Mapping[int, Found], slos: Mapping[int, dict[str, float]]
 ) -> Outcome:
-    """Of nodes taken together; what is kept is that of the worst tenant of all of them."""
+    """Return the outcome of all nodes together. `kept` is that of the worst tenant of all nodes."""
     first, held = sum(one.first_bytes for one in found), sum(one.held_bytes for one in found)
     return Outcome(
         100 * (1 - held / first),
@@ -151,7 +151,7 @@ def _jobs(
 
 
 def rows(found: Mapping[str, Sequence[Outcome]]) -> list[Row]:
-    """`consolidation.one.*` of outcomes by mode and share, one per seed."""
+    """Return `consolidation.one.*` from outcomes by mode and share, with one outcome per seed."""
     made: list[Row] = []
     for name, outcomes in found.items():
         made += Row.worst_of(
@@ -181,7 +181,7 @@ def rows(found: Mapping[str, Sequence[Outcome]]) -> list[Row]:
 
 
 def measure(seconds: float, seeds: int, folder: Path | None, most_nodes: int | None) -> list[Row]:
-    """All seeds, two runs side by side."""
+    """Run all seeds, two runs side by side."""
     groups = nodes(folder)[:most_nodes]
     numbers = range(1, seeds + 1)
     first = [
@@ -209,7 +209,7 @@ def measure(seconds: float, seeds: int, folder: Path | None, most_nodes: int | N
     outcomes: dict[str, list[Outcome]] = {}
     for (name, seed), found in runs.items():
         before = references[seed]
-        # Nothing is promised to Senpai's law: what it leaves is held against both shares.
+        # Senpai's law has no SLO to meet, so its results are compared with both shares.
         for label in SHARES if name == "senpai" else [name.partition(".")[0]]:
             slos = {node: slos_of(one, SHARES[label]) for node, one in before.items()}
             row = f"senpai.{label}" if name == "senpai" else name

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon tenants whose workload changes have memory again, and what they are to have.
+"""How soon tenants whose workload changes get memory again, and reach their target throughput.
 
-Three tenants need little at first and much more from one moment on. Counted are whole intervals of
-one second from that moment: until a tenant has memory for its new working set, and until its
-throughput is what it is with its first memory, less 5%. Its page cache is read meanwhile.
+Three tenants need little memory at first and much more from one moment on. The rows count whole
+intervals of one second from that moment: until a tenant has memory for its new working set, and
+until its throughput is 95% of that with its first memory. Its page cache is read meanwhile.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ SHARE = 0.95
 AFTER_S = 60.0
 NEEDED_BYTES = {"/slo": 32 << 20, "/loop": 48 << 20, "/other": 32 << 20}
 ENOUGH_OPS = {"/slo": SLO_OPS, "/loop": SHARE * 5_000, "/other": SHARE * 5_000}
-"""Operations that always hit take 200 us."""
+"""An operation that always hits takes 200 us, which gives 5,000 operations per second."""
 GOAL_INTERVALS = 1.0
 MODES = ("static", "policies", "limits", "senpai")
 
@@ -40,7 +40,10 @@ class Job:
 
 
 def node(job: Job) -> Setup:
-    """Of one thread each: an SLO on skewed reads, and two that loop over what they read."""
+    """Return a node of three tenants with one thread each.
+
+    One has an SLO and reads with a skew, the others loop over their pages.
+    """
     skewed = {"kind": "zipf", "pages": 40_000}
     changes = {
         "/slo": ({**skewed, "alpha": 1.1}, {**skewed, "alpha": 0.8}),
@@ -55,7 +58,7 @@ def node(job: Job) -> Setup:
 
 
 def objectives(mode: str) -> Objectives:
-    """An SLO, and 95% of what the others did."""
+    """Return the objectives: an SLO for one tenant, and 95% of their throughput for the others."""
     if mode in ("static", "senpai"):
         return Objectives((Objective("*", mode=Mode.OBSERVE),))
     policies = (DEFAULT,) if mode == "limits" else ()
@@ -65,7 +68,7 @@ def objectives(mode: str) -> Objectives:
 
 @dataclass(frozen=True)
 class Found:
-    """By tenant, intervals until it has memory and throughput; bytes free before the step."""
+    """Intervals until tenants have memory and throughput, and memory freed before the change."""
 
     mode: str
     memory: dict[str, float]
@@ -74,7 +77,7 @@ class Found:
 
 
 def measured(job: Job) -> Found:
-    """Runs a node through its step."""
+    """Run a node through the change of its workload."""
     law = Senpai().plan if job.mode == "senpai" else None
     return _found(job, play(node(job), objectives(job.mode), law=law))
 
@@ -90,12 +93,12 @@ def _found(job: Job, run: Run) -> Found:
 
 
 def _first(found: Iterable[bool]) -> float:
-    """After how many intervals something is so; the time that is looked at where it never is."""
+    """Return the number of intervals before a condition holds; the whole time if it never does."""
     return next((float(count) for count, is_so in enumerate(found) if is_so), AFTER_S)
 
 
 def rows(found: Sequence[Found]) -> list[Row]:
-    """`consolidation.recovery.*` by mode: of each seed the tenant that waited longest."""
+    """Return `consolidation.recovery.*` by mode: for each seed, the tenant that waited longest."""
     made: list[Row] = []
     for mode in MODES:
         runs = [one for one in found if one.mode == mode]
@@ -127,7 +130,7 @@ def rows(found: Sequence[Found]) -> list[Row]:
 
 
 def measure(seconds: float, seeds: int) -> list[Row]:
-    """All seeds, two runs side by side; the workload changes after half of the time."""
+    """Run all seeds, two runs side by side. The workload changes after half of the time."""
     jobs = [
         Job(seed, mode, seconds / 2 * (SENPAI_TIMES if mode == "senpai" else 1.0))
         for seed in range(1, seeds + 1)

@@ -5,12 +5,12 @@ In every period a container is asked to give up
 
     memory x ratio x max(0, 1 - pressure / threshold)
 
-where the pressure is the share of the period in which some task of it waited: for memory (PSI
-`some` of pages that were evicted and read again). At or above the threshold nothing is taken.
+where the pressure is the share of the period in which some task of the container waited for memory
+(PSI `some` of pages that were evicted and read again). At or above the threshold nothing is taken.
 
-The original asks the kernel to reclaim and sets no limit, so that a container grows again by what
-it reads. The limit of a simulated tenant stands for what it holds: it rises by the pages that were
-missed in a period before anything is taken from it, up to its first memory.
+The original asks the kernel to reclaim and sets no limit, so a container grows again by the pages
+that it reads. Here the limit of a simulated tenant stands for its memory. Before anything is taken
+in a period, the limit rises by the pages that were missed, up to the tenant's first memory.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,13 @@ from cachepilot.v1 import session_pb2 as wire
 
 PERIOD_S = 6.0
 MEMORY_THRESHOLD = 0.001
-"""Of the time, for memory, as published."""
+"""Share of the time that tasks wait for memory, as published."""
 RATIO = 0.01
-"""Of the memory in a period: the most that is published, 20 times the usual.
+"""Share of the memory in a period: the largest value published, 20 times the usual.
 
-It says how soon the law arrives, not where: minutes of a node stand for hours of one."""
+It determines how soon the law converges, not where. Minutes of a simulated node stand for hours of
+a real one.
+"""
 
 
 @dataclass
@@ -36,13 +38,13 @@ class _Known:
 
 
 class Senpai:
-    """The law for all tenants of one node; `plan` is what `rig.play` takes."""
+    """The law for all tenants of one node; `rig.play` takes `plan` as an argument."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def plan(self, seen: wire.Snapshot, plan: wire.Plan) -> wire.Plan:
-        """Limits by the law, in place of what the controller planned."""
+        """Replace the limits that the controller planned by those of the law."""
         del plan.actions[:]
         for one in seen.tenants:
             known = self._known.get(one.cgroup)
@@ -61,7 +63,7 @@ class Senpai:
     def _next(self, one: wire.Tenant, before: _Known, now: _Known) -> int:
         passed_us = now.time_us - before.time_us
         rest = 1 - (now.memory_us - before.memory_us) / passed_us / MEMORY_THRESHOLD
-        # Before its page cache is full nothing is evicted: what it misses fits into its limit.
+        # Before the page cache is full, nothing is evicted: the pages missed fit within the limit.
         room = max(0, one.limit_bytes - one.current_bytes)
         grown = one.limit_bytes + max(0, (now.misses - before.misses) * PAGE_BYTES - room)
         held = min(grown, before.first_bytes)

@@ -43,9 +43,9 @@ class Sizes:
 
 
 def _gaps(sizes: Sizes) -> list[Row]:
-    """The worst instance of the default allocator, and the median of every other.
+    """Return the gap of the default allocator in the worst instance, and the median of every other.
 
-    The latter of total throughput, which is what they are made for.
+    The other allocators are compared by total throughput, the objective that they are made for.
     """
     instances = range(sizes.instances)
     found = [
@@ -96,8 +96,11 @@ def _times(sizes: Sizes) -> list[Row]:
 
 
 def _cycles(sizes: Sizes) -> list[Row]:
-    """Of the cycles without what follows; and of all, of a node of policies that may be chosen."""
-    # Before the large node, whose garbage would count.
+    """Time cycles alone, and full cycles.
+
+    A node of full cycles has as many policies as the autopilot may choose from.
+    """
+    # This runs before the large node, whose garbage would otherwise count.
     full = cycle.cycles(FULL_TENANTS, CANDIDATES, sizes.cycles).full
     rows = [
         _time_row(
@@ -137,7 +140,7 @@ PARTS: dict[str, Callable[[Sizes], list[Row]]] = {
 
 
 def main() -> int:
-    """0 when every part that was named was measured."""
+    """Return 0 when every part that was named has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="small; written to build/")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a whole cycle: from the bytes of a snapshot to its plan, decisions stored.
+"""Measures the time of a whole cycle, from the bytes of a snapshot to a plan and stored decisions.
 
-By the real loop, set up as in the controller's process; policies and limits are obeyed, so that
-trials run meanwhile. A full cycle is that and what follows once the plan is on its way.
+It uses the real loop, set up as in the controller's process. The node obeys policies and limits, so
+trials of changes run meanwhile. A full cycle also includes the work that follows once the plan has
+been sent.
 """
 
 import tempfile
@@ -28,7 +29,7 @@ WARM_UP_CYCLES = 4
 
 @dataclass(frozen=True)
 class Cycles:
-    """Times of `cycle` alone, and with all that follows it."""
+    """Times of `cycle` alone, and of full cycles, which include the work that follows."""
 
     cycle: Timing = field(default_factory=lambda: Timing([], []))
     full: Timing = field(default_factory=lambda: Timing([], []))
@@ -36,7 +37,7 @@ class Cycles:
 
 @contextmanager
 def looped(hello: wire.Hello) -> Iterator[tuple[NodeLoop, Store]]:
-    """The loop of a node as in the controller's process, its store in a new file."""
+    """Yield the loop of a node as in the controller's process, with its store in a new file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "controller.db"
         store = Store(path)
@@ -48,7 +49,10 @@ def looped(hello: wire.Hello) -> Iterator[tuple[NodeLoop, Store]]:
 
 
 def step(loop: NodeLoop, node: Node, found: Cycles) -> None:
-    """One cycle and what follows: fit, store, records, and the report that somebody looks at."""
+    """Run one cycle and the work that follows.
+
+    The work is the fit, the store, records, and the report for operators.
+    """
     raw = node.report().SerializeToString()
     wall_start, cpu_start = time.perf_counter(), time.process_time()
     plan = loop.cycle(wire.Snapshot.FromString(raw))
@@ -64,7 +68,7 @@ def step(loop: NodeLoop, node: Node, found: Cycles) -> None:
 
 
 def cycles(tenants: int, policies: int, runs: int) -> Cycles:
-    """Times `runs` cycles of one random node, after some that warm up."""
+    """Time `runs` cycles of one random node, after some cycles that warm up."""
     collect_rarely()
     node, found = Node(1000, tenants, policies), Cycles()
     with looped(node.hello) as (loop, _):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that the loop of a node keeps per tenant.
+"""Measures the memory that the loop of a node keeps per tenant.
 
-Bytes in use of the heap, by glibc's own count, and of the blocks that Python keeps beside it for
-small objects, by Python's: arrays, messages of protobuf and objects alike. The store's cache, which
-is bounded for the whole controller, is not among them.
+It adds the heap bytes in use, as counted by glibc, and the blocks that Python keeps for small
+objects, as counted by Python. Arrays, protobuf messages and objects are all included. The store's
+cache is not: it is bounded for the whole controller.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ from .node import CANDIDATES, Node
 
 TENANTS = (20, 100)
 CYCLES = 140
-"""Longer than every window of what is kept."""
+"""More cycles than every time window for which the loop keeps data."""
 BLOCKS = re.compile(r"# bytes in allocated blocks\s*=\s*([\d,]+)")
 KIB = 1024
 
 
 class _Mallinfo2(ctypes.Structure):
-    """Of malloc.h of glibc 2.33 and later."""
+    """`struct mallinfo2` of malloc.h in glibc 2.33 and later."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -45,7 +45,10 @@ def _in_use_bytes() -> int:
 
 
 def _kept_bytes(tenants: int) -> int:
-    """In use once the loop of a node has run for some cycles, and all else of it is gone."""
+    """Return the heap bytes in use after the loop of a node has run for some cycles.
+
+    The node itself is deleted before.
+    """
     node = Node(1000, tenants, CANDIDATES)
     with looped(node.hello) as (loop, store):
         for _ in range(CYCLES):
@@ -53,13 +56,13 @@ def _kept_bytes(tenants: int) -> int:
         store.close()
         del node
         found = _in_use_bytes()
-        # Only to standard error.
+        # Writes to standard error only.
         sys._debugmallocstats()
         return found
 
 
 def kib_per_tenant() -> float:
-    """The slope between few tenants and many."""
+    """Return the slope of the memory between few and many tenants, in KiB."""
     few, many = (_measured(tenants) for tenants in TENANTS)
     return (many - few) / (TENANTS[1] - TENANTS[0]) / KIB
 

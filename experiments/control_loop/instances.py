@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes whose curves have cliffs, plateaus and slopes, each policy its own."""
+"""Random nodes whose curves have cliffs, plateaus and slopes; each policy has its own curve."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ UNLIMITED_IOPS = 1e12
 
 
 def _curve(random: np.random.Generator, sizes: IntArray) -> FloatArray:
-    """A falling curve over `sizes`: steps between plateaus, a power law, or both."""
+    """Return a falling curve over `sizes`: steps between plateaus, a power law, or both."""
     levels = np.sort(random.random(random.integers(2, 5)))[::-1]
     edges = np.sort(random.integers(sizes.size, size=levels.size - 1))
     steps = levels[np.searchsorted(edges, np.arange(sizes.size), side="right")]
@@ -32,7 +32,7 @@ def _curve(random: np.random.Generator, sizes: IntArray) -> FloatArray:
 
 
 def _grid(random: np.random.Generator, points: int, share_bytes: int) -> IntArray:
-    """`points` sizes from a twentieth to eight times a fair share, whole pages."""
+    """Return `points` sizes from a twentieth to eight times a fair share, in whole pages."""
     sizes = np.geomspace(share_bytes / 20, share_bytes * 8, points) * random.uniform(0.8, 1.2)
     pages = np.maximum(1, sizes / PAGE_BYTES).astype(np.int64)
     return np.unique(pages) * PAGE_BYTES
@@ -45,9 +45,11 @@ def snapshot(
     points: int = 16,
     capacity_iops: float = UNLIMITED_IOPS,
 ) -> Snapshot:
-    """A node of `tenants` tenants with curves of `policies` policies at up to `points` sizes.
+    """Return a node of `tenants` tenants.
 
-    Present limits are random shares of the budget, which they use up to a tenth.
+    Their curves have `policies` policies and up to `points` sizes.
+
+    Present limits are random shares of the budget. Together they use at least nine tenths of it.
     """
     random = np.random.default_rng(seed)
     share_bytes = 64 * MIB

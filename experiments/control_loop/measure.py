@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured of plans: their distance from the referee's optimum, and their time."""
+"""Measures plans: their distance from the referee's optimum, and the time to make them."""
 
 import time
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ MOVEMENT_SHARES = (0.05, 0.2, 1.0)
 TENANTS = (2, 16)
 POLICIES = (1, 5)
 READS_PER_TENANT = 1000.0
-"""Reads per second of a device that is short of them, per tenant."""
+"""Reads per second and tenant that a device can serve when it is the bottleneck."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One instance: how far plans of each allocator are below the optimum, in percent of it."""
+    """One instance: how far the plan of each allocator is below the optimum, in percent of it."""
 
     gap_pct: dict[str, float]
     referee_gap_pct: float
 
 
 def _from_the_start(seen: Snapshot) -> Snapshot:
-    """With the present limits as first memory, of which tenants keep a share."""
+    """Return the snapshot with the present limits as first memory, to which `keep` shares refer."""
     tenants = tuple(replace(one, first_bytes=one.limit_bytes) for one in seen.tenants)
     return replace(seen, tenants=tenants)
 
@@ -45,10 +45,10 @@ def gap(
     goal: Goal = Objectives.goal,
     keep: float = 0.0,
 ) -> Gap:
-    """Plans one random instance, also by the referee with `steps` even sizes per tenant.
+    """Plan one random instance, also by the referee with `steps` even sizes per tenant.
 
-    With `keep` every tenant keeps that share of its throughput at its present limit. A negative gap
-    is a plan that is better than what the referee's sizes allow.
+    With `keep`, every tenant keeps that share of its throughput at its present limit. A negative
+    gap is a plan that is better than what the referee's sizes allow.
     """
     random = np.random.default_rng(instance)
     tenants = int(random.integers(TENANTS[0], TENANTS[1] + 1))
@@ -69,7 +69,7 @@ def gap(
 
 
 def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:
-    """Plans `runs` random nodes after one that warms up; by whether the device is short."""
+    """Time plans of `runs` random nodes after one that warms up, by whether the device is short."""
     found = {is_short: Timing([], []) for is_short in (False, True)}
     for run in range(runs + 1):
         seen = _from_the_start(snapshot(1000 + run, tenants, policies))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of random tenants as an agent reports it, with counters that scatter.
+"""A node of random tenants as an agent reports it, with counters that have random noise.
 
-What is counted follows the curves at the policy and the limit in force, so that it is as the
-counterfactuals say; plans are obeyed at once.
+Counts follow the curves at the policy and limit in force, so they agree with the counterfactuals.
+Plans are carried out at once.
 """
 
 from math import pi, sin
@@ -18,20 +18,22 @@ from cachepilot.v1 import session_pb2 as wire
 from .instances import snapshot
 
 CHANGED_SHARE = 8
-"""One in so many tenants has new curves in each interval."""
+"""One in this many tenants has new curves in each interval."""
 SWINGING_SHARE = 8
-"""One in so many tenants reads now more, now less that is not cached: its model is fitted whole."""
+"""One in this many tenants has a miss ratio that swings, so its throughput model is fitted
+completely.
+"""
 SWING, SWING_INTERVALS = 0.6, 24
 INTERVAL_US = 1_000_000
 SCATTER = 0.05
-"""Standard deviation of what is counted in an interval, over its mean."""
+"""Standard deviation of the counts of an interval, divided by their mean."""
 CANDIDATES = 6
-"""Policies with counterfactuals, as many as the autopilot may choose."""
+"""Number of policies with counterfactuals: as many as the autopilot may choose from."""
 GROUPS = 16
 RATE = 0.1
-"""At which pages are sampled."""
+"""Share of pages that is sampled."""
 BUCKETS = 40
-"""Of the histogram of read calls."""
+"""Number of buckets of the histogram of read calls."""
 
 
 def _curves(tenant: Tenant) -> Curves:
@@ -41,7 +43,7 @@ def _curves(tenant: Tenant) -> Curves:
 
 
 class _Told:
-    """Totals of one tenant, and what its curves say."""
+    """The totals of one tenant, and its curves."""
 
     def __init__(self, tenant: Tenant) -> None:
         curves = _curves(tenant)
@@ -59,13 +61,16 @@ class _Told:
         self.missed = np.zeros((len(self.candidates), GROUPS))
 
     def miss(self, policy: str) -> float:
-        """The miss ratio under a policy at the present limit."""
+        """Return the miss ratio under a policy at the present limit."""
         row = self.rows[self.names.index(policy)]
         return value_at(self.sizes, row, 1.0, self.limit_bytes)
 
 
 class Node:
-    """So many tenants with curves of so many policies, doing about the same every interval."""
+    """A node of `tenants` tenants with curves of `policies` policies.
+
+    The load is about the same in every interval.
+    """
 
     def __init__(self, seed: int, tenants: int, policies: int) -> None:
         self._seen: Snapshot = snapshot(seed, tenants, policies)
@@ -85,7 +90,10 @@ class Node:
         self._interval = 0
 
     def report(self) -> wire.Snapshot:
-        """The next snapshot; the first carries all curves, later ones those that changed."""
+        """Return the next snapshot.
+
+        The first has all curves, later ones only those that changed.
+        """
         self._interval += 1
         now = self._interval
         found = wire.Snapshot(
@@ -113,7 +121,7 @@ class Node:
         return found
 
     def _count(self, tenant: wire.Tenant, one: Tenant, told: _Told, swing: float) -> None:
-        """An interval passes: operations, their accesses, and misses under every policy."""
+        """Count one interval: operations, their accesses, and the misses under every policy."""
         random = self._random
         ops = one.indicators.throughput_ops
         accesses = ops * one.demand.accesses_per_op + 1
@@ -138,7 +146,7 @@ class Node:
         found.reread_pages.extend([100.0] * len(told.candidates))
 
     def obey(self, plan: wire.Plan) -> wire.Ack:
-        """Does at once what a plan says."""
+        """Carry out a plan at once."""
         ack = wire.Ack(epoch=plan.epoch)
         for action in plan.actions:
             told = self._by_cgroup[action.cgroup]

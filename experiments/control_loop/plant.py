@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that is nothing but its curves, in virtual time: tenants in a closed loop on one device.
+"""A simulated node that consists of nothing but its miss ratio curves, in virtual time.
 
-It speaks the messages of the wire, so that the control loop cannot tell it from an agent.
+Its tenants run closed loops on one device. The node speaks the messages of the wire protocol, so
+the control loop cannot distinguish it from an agent.
 """
 
 import math
@@ -17,39 +18,44 @@ from .sampling import GROUPS, RATE, Sampling
 
 MIB = 1 << 20
 TOLD_REREAD_SHARE = 0.1
-"""Of a page cache: what is told that a swap reads anew, where no swap reads anything."""
+"""Share of the page cache that a swap is reported to read again, for a tenant whose swaps actually
+read nothing again.
+"""
 Curve = Callable[[float], float]
-"""The miss ratio at a size in bytes."""
+"""Maps a size in bytes to the miss ratio at that size."""
 
 
 def flat(miss: float) -> Curve:
-    """The same miss ratio at every size."""
+    """Return a curve with the same miss ratio at every size."""
     return lambda _: miss
 
 
 def scan(working_set_bytes: int, least: float = 0.0) -> Curve:
-    """All misses below the working set: what a recency order makes of a loop."""
+    """Return a curve of only misses below the working set, as recency order has on a loop."""
     return lambda size: least if size >= working_set_bytes else 1.0
 
 
 def linear(working_set_bytes: int, least: float = 0.0, most: float = 1.0) -> Curve:
-    """Falls evenly to `least` at the working set."""
+    """Return a curve that falls linearly from `most` at size 0 to `least`."""
     return lambda size: max(least, most - (most - least) * size / working_set_bytes)
 
 
 def power(scale_bytes: int, exponent: float) -> Curve:
-    """A heavy tail, as Zipf's law makes it."""
+    """Return a curve with a heavy tail, as Zipf's law produces."""
     return lambda size: (1 + size / scale_bytes) ** -exponent
 
 
 @dataclass
 class PlantTenant:
-    """One workload: `curves` are the truth by policy, `told` what the agent says of them.
+    """One workload.
 
-    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew, of
-    which an agent `tells_reread` or not. A swap back reads no more than was missed meanwhile, as
-    nothing else left the page cache. Of the pages that an operation misses it waits for as many as
-    `waits` says of a size, 1 for each.
+    `curves` are the true miss ratio curves by policy, `told` those that the agent reports.
+
+    A policy without an entry in `told` is reported truthfully. With `sampling`, counterfactuals
+    have a sampling error. A swap of the policy reads `reread_pages` again, and `tells_reread` says
+    whether the agent reports this. Swapping back reads at most the pages that were missed since the
+    swap, since no other page has left the page cache. `waits` maps a size in bytes to the number of
+    device reads that an operation waits for per page that it misses.
     """
 
     cgroup: str
@@ -62,7 +68,7 @@ class PlantTenant:
     threads: float = 4.0
     waits: Curve = field(default_factory=lambda: flat(1.0))
     reads_per_miss: dict[str, float] = field(default_factory=dict)
-    """By policy, as far as one is not 1: readahead brings many pages by one read."""
+    """Device reads per miss by policy, if not 1. Readahead brings in many pages with one read."""
     floor_bytes: int = MIB
     other_bytes: int = 0
     error_bar: float = 0.01
@@ -78,37 +84,45 @@ class PlantTenant:
     readahead: wire.Readahead | None = None
     parts: dict[str, float] = field(default_factory=dict)
     missed: dict[str, np.ndarray] = field(default_factory=dict)
-    """By policy and group: what it would have missed so far, as told."""
+    """By policy and group: the reported misses that the policy would have had so far."""
     accessed: float = 0.0
     sampling: Sampling | None = None
     reread_pages: float = 0.0
     tells_reread: bool = True
     room_bytes: float = 0.0
-    """Of a cold page cache: what is not read yet. A limit that rises is full at once."""
+    """Part of a cold page cache that has not been read yet. When a limit rises, the new memory
+    counts as filled at once.
+    """
     owed_pages: float = 0.0
-    """Of the last swap: what has yet to be read anew."""
+    """Pages that the last swap has yet to read again."""
     anew: float = 0.0
-    """Pages read anew because of a swap, per access of this interval."""
+    """Pages read again because of a swap, per access of this interval."""
     done: float = 0.0
-    """Operations so far; nothing resets it."""
+    """Operations so far. An agent restart does not reset them."""
     before: str = ""
     read_since: float = 0.0
-    """The policy before the last swap, and pages missed since then."""
+    """The policy before the last swap (`before`), and pages missed since then (`read_since`)."""
 
     def __post_init__(self) -> None:
         self.target_bytes = self.target_bytes or self.limit_bytes
 
     def change(self, curves: dict[str, Curve]) -> None:
-        """Another phase begins; curves and counterfactuals show it, and nothing says so."""
+        """Begin another regime.
+
+        Curves and counterfactuals change, but the agent does not announce it.
+        """
         self.curves, self.told = curves, {}
         self.generation += 1
 
     def told_curve(self, policy: str) -> Curve:
-        """What the agent says of a policy."""
+        """Return the curve that the agent reports for a policy."""
         return self.told.get(policy, self.curves[policy])
 
     def simulate(self, accesses: float, shares: np.ndarray) -> None:
-        """Adds what every policy would have missed; `shares` are those of the groups."""
+        """Add the misses that every policy would have had.
+
+        `shares` are the groups' shares of the accesses.
+        """
         self.accessed += accesses
         size = self.limit_bytes - self.other_bytes
         told = np.array([self.told_curve(policy)(size) for policy in self.curves])
@@ -119,24 +133,24 @@ class PlantTenant:
 
     @property
     def reads_per_op(self) -> float:
-        """Device reads that an operation waits for."""
+        """Number of device reads that an operation waits for."""
         missed = self.accesses_per_op * ((self.miss or 0.0) + self.anew)
         return missed * self.waits(self.limit_bytes) * self.reads_per_miss.get(self.policy, 1.0)
 
     def swap(self, policy: str) -> None:
-        """Another policy decides from now on."""
+        """Put another policy in force."""
         if policy != self.policy:
             most = self.read_since if policy == self.before else self.reread_pages
             self.before, self.policy = self.policy, policy
             self.owed_pages, self.read_since = min(self.reread_pages, most), 0.0
 
     def restart_counting(self) -> None:
-        """As the agent begins anew: all that it counts does."""
+        """Reset all counters, as when the agent restarts."""
         self.totals, self.parts, self.missed = wire.Counters(), {}, {}
         self.accessed, self.phase, self.generation = 0.0, 0, 1
 
     def count(self, name: str, amount: float) -> None:
-        """Adds to a total; what is less than one is carried on."""
+        """Add to a total. Fractions are carried over to the next call."""
         self.parts[name] = self.parts.get(name, 0.0) + amount
         whole = int(self.parts[name])
         self.parts[name] -= whole
@@ -145,9 +159,9 @@ class PlantTenant:
 
 @dataclass
 class Plant:
-    """A node of tenants. `shrink_bytes` is how fast a limit goes down per second.
+    """A node of tenants. `shrink_bytes` is how many bytes per second a limit can fall.
 
-    Without `cpus` it tells nothing of CPUs, as earlier agents.
+    Without `cpus` it reports nothing about CPUs, like agents of earlier versions.
     """
 
     tenants: list[PlantTenant]
@@ -175,11 +189,14 @@ class Plant:
         self._pages = np.random.default_rng(self.seed + 1)
 
     def of(self, cgroup: str) -> PlantTenant:
-        """The tenant of a path."""
+        """Return the tenant with this cgroup path."""
         return next(one for one in self.tenants if one.cgroup == cgroup)
 
     def hello(self) -> wire.Hello:
-        """Who it says that it is; policies are those of which any tenant has a curve."""
+        """Return the greeting of the node.
+
+        It names every policy for which some tenant has a curve.
+        """
         names = sorted({name for one in self.tenants for name in one.curves} - {"default"})
         return wire.Hello(
             node="plant",
@@ -192,12 +209,15 @@ class Plant:
         )
 
     def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
-        """Operations per second of a tenant at the miss ratio that it has now."""
+        """Return a tenant's operations per second at its present miss ratio."""
         cost = tenant.reads_per_op * (self.miss_cost_us + wait_us)
         return 1e6 * tenant.threads / (tenant.service_us + cost)
 
     def _wait_us(self) -> float:
-        """The wait at which the device serves all, by bisection."""
+        """Return the wait per read, in microseconds, at which the device serves all reads.
+
+        It is found by bisection.
+        """
         low, high = 0.0, 1e7
 
         def reads(wait: float) -> float:
@@ -211,7 +231,7 @@ class Plant:
         return high
 
     def pass_time(self, elapsed_s: float = 1.0) -> None:
-        """Lets the tenants run for so long."""
+        """Let the tenants run for `elapsed_s` seconds."""
         self.time_s += elapsed_s
         for one in self.tenants:
             down = int(self.shrink_bytes * elapsed_s)
@@ -244,7 +264,10 @@ class Plant:
             self.read_time_us += reads * (self.miss_cost_us + wait_us)
 
     def _anew(self, one: PlantTenant, elapsed_s: float) -> float:
-        """Pages that a swap makes the tenant read anew, per access; the others still hit."""
+        """Return the pages per access that a tenant reads again because of a swap.
+
+        Other pages still hit.
+        """
         if not one.owed_pages:
             return 0.0
         one.anew = 0.0
@@ -253,7 +276,10 @@ class Plant:
         return min(due / accesses, 1.0 - (one.miss or 0.0))
 
     def _shares(self) -> np.ndarray:
-        """Of the groups of one interval: pages are as alike as the noise says."""
+        """Return the shares of the groups in one interval.
+
+        The noise determines how unequal they are.
+        """
         found = np.maximum(0.0, 1 + self.noise * self._pages.standard_normal(GROUPS))
         return np.asarray(found / found.sum())
 
@@ -278,8 +304,8 @@ class Plant:
         told = [one.told_curve(name) for name in names]
         rows = [[curve(size) for size in self.sizes_bytes] for curve in told]
         flat = [value for row in rows for value in row]
-        # Of a sample the error of a difference grows with what is hit at the one size and not at
-        # the other; all differences together are as wrong as a value.
+        # As in a real sample, the error of a difference grows with the accesses that hit at one
+        # size and miss at the other. All differences together have the error of a single value.
         drops = [a - b for row in rows for a, b in zip((1.0, *row), row, strict=False)]
         return wire.Curves(
             generation=one.generation,
@@ -293,7 +319,7 @@ class Plant:
         )
 
     def snapshot(self) -> wire.Snapshot:
-        """What the agent says of the time until now."""
+        """Return the agent's snapshot of the time until now."""
         self.sequence += 1
         found = wire.Snapshot(
             sequence=self.sequence,
@@ -333,20 +359,20 @@ class Plant:
         return found
 
     def forget_session(self) -> None:
-        """A new session begins: curves are sent again."""
+        """Begin a new session: curves are sent again."""
         self.sequence = 0
         for one in self.tenants:
             one.seen_generation = 0
 
     def restart_agent(self) -> None:
-        """The agent begins anew; policies and limits stay as they are."""
+        """Restart the agent. Policies and limits stay as they are."""
         self.incarnation += 1
         for one in self.tenants:
             one.restart_counting()
         self.forget_session()
 
     def apply(self, plan: wire.Plan) -> wire.Ack:
-        """Does what a plan says; an old epoch is refused."""
+        """Carry out a plan. A plan with an old epoch is refused."""
         if plan.epoch <= self.epoch:
             return wire.Ack(epoch=plan.epoch, refused=f"epoch {plan.epoch} is old")
         self.epoch = plan.epoch

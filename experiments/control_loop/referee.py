@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The referee: the allocation problem as a mixed-integer linear program, solved by HiGHS.
 
-Written on its own, one tenant and one size at a time, from the definition of the problem: nothing
-of the planner's arrays, envelopes or searches is in it. For devices that keep up, without SLOs,
-and weights of 1.
+It is written independently from the definition of the problem, one tenant and one size at a time,
+and uses none of the planner's arrays, envelopes or searches. It covers devices that keep up, no
+SLOs, and weights of 1.
 """
 
 import math
@@ -25,9 +25,9 @@ REL_GAP = 1e-6
 
 @dataclass(frozen=True)
 class Verdict:
-    """The optimum that was found and what it cannot exceed, operations per second.
+    """The optimum found (`value`) and its upper bound, in operations per second.
 
-    The sum of throughputs; for proportional fairness their geometric mean.
+    It is the sum of throughputs, or their geometric mean for proportional fairness.
     """
 
     value: float
@@ -53,7 +53,7 @@ def _miss_ratio(tenant: Tenant, policy: int, size_bytes: float) -> float:
 
 
 def _sizes(tenant: Tenant, low: int, high: int, steps: int) -> IntArray:
-    """Whole pages from low to high: `steps` even ones and every point of the curves."""
+    """Return whole pages from `low` to `high`: `steps` even sizes and every point of the curves."""
     even = np.linspace(low, high, steps + 1).astype(np.int64) // PAGE_BYTES * PAGE_BYTES
     points = _curves(tenant).sizes_bytes
     inside = points[(points >= low) & (points <= high)]
@@ -63,9 +63,10 @@ def _sizes(tenant: Tenant, low: int, high: int, steps: int) -> IntArray:
 def _worth(
     tenant: Tenant, size_bytes: int, config: Config, miss_cost_us: float, objectives: Objectives
 ) -> float:
-    """The best that any policy gives at a size, less the costs of change; -inf where none may be.
+    """Return the best worth of any policy at a size, minus the costs of change.
 
-    A policy may be that keeps the stated share of throughput at the first memory.
+    A policy is allowed if it keeps the stated share of the throughput at the first memory. The
+    result is -inf if no policy is allowed.
     """
     is_fair = objectives.goal is Goal.PROPORTIONAL_FAIRNESS
     present = _curves(tenant).policies.index(tenant.policy)
@@ -83,7 +84,10 @@ def _worth(
 
 
 def _maximum(weights: Sequence[IntArray], worths: Sequence[FloatArray], budget: int) -> Verdict:
-    """One size per tenant: binary variables, whose sums are one, within the budget."""
+    """Choose one size per tenant within the budget.
+
+    Each tenant has binary variables that sum to one.
+    """
     counts = [one.size for one in weights]
     total = sum(counts)
     owner = np.repeat(np.arange(len(counts)), counts)
@@ -105,7 +109,7 @@ def _maximum(weights: Sequence[IntArray], worths: Sequence[FloatArray], budget: 
 
 
 def optimum(snapshot: Snapshot, objectives: Objectives, config: Config, steps: int) -> Verdict:
-    """The optimum over all policies and `steps` even sizes besides the points of the curves."""
+    """Return the optimum over all policies, `steps` even sizes and the points of the curves."""
     budget = snapshot.node.budget_bytes
     movement = int(config.movement_share * budget)
     weights, worths = [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sampling error of counterfactuals: white, autocorrelated, or the same for ever."""
+"""The sampling error of counterfactuals: white, autocorrelated, or constant."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 GROUPS = 16
-"""Groups of pages whose misses are told apart."""
+"""Number of groups of pages whose misses are counted separately."""
 RATE = 0.1
-"""The share of pages that is sampled."""
+"""Share of pages that is sampled."""
 
 
 @dataclass
 class Sampling:
-    """Misses of sampled pages, of which `rate` of all are, scatter as counts of a Poisson process.
+    """Gives misses of sampled pages the scatter of a Poisson process; `rate` is the share sampled.
 
-    An error keeps `kept` of itself from one interval to the next: none is white noise, 1 the error
-    of a sample that stays the same. Errors of policies and of groups are independent.
+    An error keeps the share `kept` of itself from one interval to the next: 0 is white noise, and 1
+    is the error of a sample that never changes. Errors of policies and of groups are independent.
     """
 
     seed: int
@@ -30,10 +30,10 @@ class Sampling:
         self._errors: NDArray[np.float64] | None = None
 
     def sampled(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Misses as the sample tells them, of the shape of those expected: (policies, groups).
+        """Return misses with a sampling error, of the same shape as `expected`: (policies, groups).
 
-        The square of a normal variate of that mean and deviation has mean and variance of a Poisson
-        count (Anscombe 1948), and takes any autocorrelation.
+        The square of a normal variate with suitable mean and deviation has the mean and variance of
+        a Poisson count (Anscombe 1948), and it can have any autocorrelation.
         """
         new = self._random.standard_normal(expected.shape)
         if self._errors is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of every run, by the wall clock and of the processor."""
+    """Milliseconds of every run, by the wall clock and by processor time."""
 
     wall_ms: list[float]
     cpu_ms: list[float]

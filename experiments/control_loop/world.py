@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that is nothing but its curves under the real control loop, in virtual time."""
+"""Runs a simulated node (see `plant`) under the real control loop, in virtual time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ EVERYBODY = (Objective("*"),)
 
 
 class World:
-    """A plant and a controller, in one virtual time."""
+    """A plant and a controller that share one virtual time."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class World:
         self.begin()
 
     def begin(self) -> None:
-        """The controller starts, or starts again."""
+        """Start the controller, or start it again."""
         self.fleet = Fleet(self.config, self.store, lambda indicator: None)
         self.service = ControlService(self.fleet)
         self.loop = self.fleet.join("plant")
@@ -42,18 +42,18 @@ class World:
         self.loop.begin(self.plant.hello())
 
     def restart(self) -> None:
-        """As after a kill: nothing is written any more."""
+        """Restart the controller as after a kill: it writes nothing before it ends."""
         self.store.close()
         self.store = Store(self.path)
         self.begin()
 
     def restart_agent(self) -> None:
-        """The agent is killed and starts again; the controller goes on."""
+        """Kill the agent and start it again. The controller keeps running."""
         self.plant.restart_agent()
         self.loop.begin(self.plant.hello())
 
     def run(self, cycles: int) -> None:
-        """So many control intervals."""
+        """Run this many control intervals."""
         for _ in range(cycles):
             self.plant.pass_time()
             plan = self.loop.cycle(self.plant.snapshot())
@@ -67,5 +67,5 @@ class World:
                 raise RuntimeError("no plan" if report is None else report.problem)
 
     def events(self, cgroup: str | None = None) -> list[str]:
-        """What was decided, the oldest first."""
+        """Return the events of all decisions, oldest first."""
         return [one.event for one in reversed(self.service.history(cgroup))]

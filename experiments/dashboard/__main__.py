@@ -21,7 +21,7 @@ Written by `experiments/dashboard/run` from `results.json`; README.md says what 
 
 
 def main() -> int:
-    """0 when everything was measured."""
+    """Return 0 when everything has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("--runs", type=int, default=7, help="of each measurement (default: 7)")
     parser.add_argument("--quick", action="store_true", help="two runs; written to build/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fleet page in Chromium, over the real controller service with a plant of many tenants."""
+"""The fleet page in Chromium, with the real controller service and a plant of many tenants."""
 
 import threading
 import time
@@ -40,7 +40,7 @@ WATCH = """() => {
 
 @dataclass
 class Measured:
-    """Milliseconds of each run, and how many rows of tenants are in the page."""
+    """Milliseconds of each run, and the number of rows of tenants in the page."""
 
     interactive_ms: list[float] = field(default_factory=list)
     update_ms: list[float] = field(default_factory=list)
@@ -89,7 +89,7 @@ def _interactive(browser: Browser, url: str) -> tuple[Page, float]:
 
 
 def _update(page: Page, world: World) -> float:
-    """From when the cycle is told until the last of nodes and tenants changed in the page."""
+    """Return the time from the announcement of a cycle until nodes and tenants have changed."""
     told: list[float] = []
     stop = world.service.changes.listen(lambda topic, _: told.append(time.time() * 1e3))
     page.wait_for_timeout(600)
@@ -117,7 +117,7 @@ def _search(page: Page, word: str) -> float:
 
 
 def measure(path: Path, tenants: int, runs: int) -> Measured:
-    """Every measurement `runs` times, after one that warms up Chromium and the controller."""
+    """Take every measurement `runs` times, after one that warms up Chromium and the controller."""
     found = Measured()
     collect_rarely()
     answer_meanwhile()

@@ -32,7 +32,7 @@ PARTS: dict[str, Callable[[Sizes], Sequence[Row]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every part that was named was played."""
+    """Return 0 when every part that was named has been played."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="small; written to build/")

@@ -8,19 +8,19 @@ from experiments.decision_worlds.nodes import TENANTS, Course
 from experiments.shared.rows import Row
 
 Runs = Sequence[Sequence[Course]]
-"""The tenants of each node."""
+"""Runs of the tenants of each node."""
 HOUR_S = 3600.0
 
 
 def everyone(runs: Runs) -> list[Course]:
-    """All tenants."""
+    """Return the tenants of all nodes."""
     return [course for run in runs for course in run]
 
 
 def share(
     metric: str, runs: Runs, is_such: Callable[[Course], bool], goal: float | None = None
 ) -> Row:
-    """The share of tenants of whom something is so; the spread is that of the nodes."""
+    """Return the share of tenants for which a condition holds; the spread is that of the nodes."""
     parts = [[is_such(course) for course in run] for run in runs]
     found, tenants = sum(map(sum, parts)), sum(map(len, parts))
     shares = [100 * sum(part) / len(part) for part in parts]
@@ -37,7 +37,7 @@ def share(
 
 
 def rate(metric: str, runs: Runs, counted: Callable[[Course], int], what: str) -> Row:
-    """Events per 1,000 hours of a tenant; the spread is that of the nodes."""
+    """Return events per 1,000 tenant-hours; the spread is that of the nodes."""
     events = [sum(map(counted, run)) for run in runs]
     hours = [sum(course.seconds for course in run) / HOUR_S for run in runs]
     rates = [1000 * some / spent for some, spent in zip(events, hours, strict=True)]
@@ -55,7 +55,7 @@ def rate(metric: str, runs: Runs, counted: Callable[[Course], int], what: str) -
 def worst_and_median(
     metric: str, values: Sequence[float], unit: str, better: str = "lower", **others: object
 ) -> list[Row]:
-    """Two rows of values by tenant."""
+    """Return two rows: the worst and the median of values by tenant."""
     ends = (min(values), max(values))
     worst = ends[1] if better == "lower" else ends[0]
     found = {"worst": worst, "median": median(values)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two regimes that alternate: in each another policy saves 10 points of miss ratio."""
+"""Two regimes that alternate. In each, a different policy saves 10 points of miss ratio."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -16,20 +16,20 @@ FIRST, SECOND = "lirs", "wtinylfu"
 EVERY_S = (30, 120)
 BACK_GOAL = 3.0
 SLOW_SECONDS = 960
-"""Of the slow ones: eight regimes."""
+"""Length of the slow runs: eight regimes."""
 
 
 def flipping(every_s: int, is_told: bool, kept: float | None = 0.0) -> Kind:
-    """Tenants whose regimes alternate."""
+    """Return the kind of tenants whose regimes alternate."""
     saves = Effect(-POINTS, -POINTS)
     regimes = (regime(**{FIRST: saves}), regime(**{SECOND: saves}))
     return Kind(f"flips{every_s}", regimes, kept, every_s, is_told)
 
 
 def waits(course: Course) -> list[int]:
-    """Of each regime after the first round, intervals until its best policy is in force.
+    """Return the intervals until the best policy is in force, per regime after the first round.
 
-    Where it never is, all intervals of the regime count.
+    If the policy never is in force, all intervals of the regime count.
     """
     kind, length = course.kind, course.kind.regime_s
     found = []
@@ -41,7 +41,7 @@ def waits(course: Course) -> list[int]:
 
 
 def measure(sizes: Sizes) -> Sequence[Row]:
-    """Against the default, against the best of each regime, and how long it is not in force."""
+    """Compare with the default and the best of each regime, and measure the delay of the best."""
     rows: list[Row] = []
     for every_s in EVERY_S:
         for is_told in (True, False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes in between at random times, and is no reason to change anything."""
+"""Interruptions at random times that are no reason to change anything."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,13 @@ import numpy as np
 from experiments.control_loop.world import World
 
 EVERY_S = 60.0
-"""The mean time between two of them."""
+"""Mean time between two interruptions."""
 GAP_MAX_S = 60
 CLOCK_MAX_S = 3600.0
 
 
 class Interruptions:
-    """Those of one kind in one run; the same seed gives the same times."""
+    """The interruptions of one kind in one run. The same seed gives the same times."""
 
     def __init__(self, name: str, seed: int) -> None:
         self._random = np.random.default_rng((seed, 7))
@@ -27,11 +27,11 @@ class Interruptions:
         return interval + 1 + int(self._random.exponential(EVERY_S))
 
     def is_silent(self, interval: int) -> bool:
-        """Whether no snapshot arrives."""
+        """Return whether no snapshot arrives in this interval."""
         return interval < self._silent_until
 
     def begin(self, world: World, interval: int) -> None:
-        """An interval begins: what is due now happens."""
+        """Begin an interval: an interruption that is due now happens."""
         if interval < self._next:
             return
         self._next = self._later(interval)
@@ -47,7 +47,7 @@ class Interruptions:
             world.plant.time_s += by_s if self._name == "clock_forward" else -by_s
 
     def _step_load(self, world: World) -> None:
-        """Twice or half as many threads, and the next time as before again."""
+        """Double or halve the threads of each tenant at random. The next call restores them."""
         tenants = world.plant.tenants
         if self._threads:
             for one, threads in zip(tenants, self._threads, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays nodes in virtual time: twenty tenants each under the real control loop."""
+"""Plays nodes in virtual time: twenty tenants each, under the real control loop."""
 
 import os
 import tempfile
@@ -32,7 +32,7 @@ HISTORY = 1000
 
 @dataclass(frozen=True)
 class Node:
-    """One run: `TENANTS` tenants of some kinds in turn, each drawn by a seed of its own."""
+    """One run: `TENANTS` tenants of `kinds` in turn, each drawn with its own seed."""
 
     seed: int
     kinds: tuple[Kind, ...]
@@ -40,20 +40,22 @@ class Node:
     interrupted: str = ""
 
     def kind(self, index: int) -> Kind:
-        """Of a tenant."""
+        """Return the kind of a tenant."""
         return self.kinds[index % len(self.kinds)]
 
     def drawn(self, index: int) -> Drawn:
-        """A tenant."""
+        """Return a tenant's drawn parameters."""
         return Drawn.of(self.seed * TENANTS + index)
 
 
 @dataclass
 class Course:
-    """One tenant's run. `policies` are those in force in each interval, `last` after the last.
+    """One tenant's run.
 
-    `done` are operations; `default_done` and `best_done` what the default, and the best policy of
-    each regime without swaps, would have done in the same run.
+    `policies` are those in force in each interval, `last` the one after the end.
+
+    `done` counts operations. `default_done` and `best_done` are the operations that the default,
+    and the best policy of each regime without the cost of swaps, would have done in the same run.
     """
 
     kind: Kind
@@ -67,27 +69,27 @@ class Course:
 
     @property
     def seconds(self) -> int:
-        """How long it was."""
+        """Length of the run."""
         return len(self.policies)
 
     @property
     def changes(self) -> int:
-        """How often another policy came into force."""
+        """How often the policy in force changed."""
         return sum(now != before for before, now in pairwise([*self.policies, self.last]))
 
     @property
     def changes_away(self) -> int:
-        """How often any but the default did."""
+        """How often a policy other than the default was put in force."""
         names = [*self.policies, self.last]
         return sum(now not in (before, DEFAULT) for before, now in pairwise(names))
 
     @property
     def loss_pct(self) -> float:
-        """Of throughput, against the default."""
+        """Loss of throughput compared with the default, in percent."""
         return 100 * (1 - self.done / self.default_done)
 
     def told(self, event: Event) -> list[DecisionView]:
-        """Decisions of one kind, in order."""
+        """Return the decisions with this event, in order."""
         return [one for one in self.decisions if one.event == event]
 
 
@@ -105,12 +107,12 @@ def _begin_interval(node: Node, plant: Plant, interval: int) -> None:
 
 
 def _ops(one: PlantTenant, miss: float) -> float:
-    """Operations per second of a tenant at a miss ratio."""
+    """Return the operations per second of a tenant at a miss ratio."""
     return 1e6 * one.threads / (one.service_us + miss * MISS_COST_US)
 
 
 class _Run:
-    """A node under way: what each tenant did, and would have done without a controller."""
+    """A node during its run: what each tenant did, and would have done without a controller."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.plant = node, _plant(node)
@@ -119,7 +121,7 @@ class _Run:
         self._interruptions = Interruptions(node.interrupted, node.seed)
 
     def interval(self, world: World, interval: int) -> None:
-        """One second; the same scatter of throughput is that of all policies."""
+        """Play one second. The same random variation of throughput applies to all policies."""
         _begin_interval(self.node, self.plant, interval)
         self._interruptions.begin(world, interval)
         for course, one in zip(self.courses, self.plant.tenants, strict=True):
@@ -139,7 +141,7 @@ class _Run:
 
 
 def play(node: Node) -> list[Course]:
-    """Every tenant's course; the same node gives the same."""
+    """Return every tenant's run. The same node gives the same result."""
     run = _Run(node)
     limits = [one.limit_bytes for one in run.plant.tenants]
     with tempfile.TemporaryDirectory(prefix="cachepilot-worlds-") as folder:
@@ -156,6 +158,6 @@ def play(node: Node) -> list[Course]:
 
 
 def play_all(nodes: Iterable[Node]) -> list[list[Course]]:
-    """The tenants of each node, on all cores."""
+    """Play the nodes on all cores, and return the tenants of each."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(play, nodes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same runs with and without something that comes in between: what changes because of it."""
+"""Plays the same runs with and without interruptions, and counts the changes due to them."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ KINDS = (
     Kind("gain", (GAIN,), kept=WHITE),
     flipping(120, True, kept=None),
 )
-"""In turn on each node; of two kinds counterfactuals scatter."""
+"""Kinds of the tenants of each node, in turn. Counterfactuals of two of the kinds have noise."""
 
 
 def _played(name: str, sizes: Sizes) -> Runs:
@@ -29,7 +29,10 @@ def _played(name: str, sizes: Sizes) -> Runs:
 
 
 def more(with_it: Sequence[Course], without: Sequence[Course]) -> tuple[int, int]:
-    """Changes more of the tenants that have more, and fewer of those that have fewer."""
+    """Return the sums of additional and of missing changes over the tenants.
+
+    A tenant has additional changes if it changes more often `with_it`, missing ones if less often.
+    """
     differences = [a.changes - b.changes for a, b in zip(with_it, without, strict=True)]
     return sum(max(0, one) for one in differences), sum(max(0, -one) for one in differences)
 
@@ -37,9 +40,10 @@ def more(with_it: Sequence[Course], without: Sequence[Course]) -> tuple[int, int
 def _row(
     metric: str, pairs: Sequence[tuple[Sequence[Course], Sequence[Course]]], is_exact: bool
 ) -> Row:
-    """Changes more, by tenants that have more; the spread is that of the nodes.
+    """Return a row of additional changes; the spread is that of the nodes.
 
-    Where counterfactuals scatter, tenants that have fewer are taken off: chance makes both.
+    If counterfactuals have noise, the missing changes of tenants that have fewer are subtracted,
+    since chance causes both.
     """
     nodes = [more(*pair) for pair in pairs]
     found = [above - (0 if is_exact else below) for above, below in nodes]
@@ -76,7 +80,7 @@ def _rows(name: str, with_it: Runs, without: Runs) -> list[Row]:
 
 
 def measure(sizes: Sizes) -> Sequence[Row]:
-    """Gaps, clocks, restarts and steps of load, each against the runs without."""
+    """Play gaps, clock steps, restarts and load steps, each compared with runs without them."""
     without = _played("", sizes)
     say(f"paired: {sum(one.changes for one in everyone(without))} changes without interruptions")
     rows: list[Row] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants that are drawn at random: how large and busy they are, and what their policies do."""
+"""Random tenants: their size and load, and the effects of their policies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,23 +12,23 @@ from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import PAGE_BYTES
 
 POLICIES = ("lirs", "s3fifo", "sieve", "twoq", "wtinylfu")
-"""Those that the autopilot may choose."""
+"""Policies that the autopilot may choose."""
 REREAD_SHARE = 0.25
-"""Of the page cache: what a swap reads anew."""
+"""Share of the page cache that a swap reads again."""
 MISS_COST_US = 500.0
 EVENTS_PER_S, SAMPLE_PAGES = 2000.0, 4096.0
-"""What the agent samples of a tenant at most: accesses per second, and pages."""
+"""Limits of the agent's sample of a tenant: accesses per second, and pages."""
 WORKING_SETS = 4.0
-"""Distinct pages over those of the page cache."""
+"""Distinct pages divided by the pages of the page cache."""
 WHITE = 0.0
 CORRELATED = float(np.exp(-1 / 20))
-"""Of an error, what is left after an interval: it counts e times less after 20 s."""
+"""Share of an error that remains after an interval: it falls by a factor of e in 20 s."""
 FIXED = 1.0
 
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much more a policy misses than the default, of all accesses: truly, and as told."""
+    """How much more of all accesses a policy misses than the default: true and as predicted."""
 
     true: float = 0.0
     told: float = 0.0
@@ -36,20 +36,23 @@ class Effect:
 
 NONE = Effect()
 Regime = Mapping[str, Effect]
-"""Policies that are not named are as the default is."""
+"""Effects by policy. Policies without an entry behave like the default."""
 
 
 def regime(**effects: Effect) -> Regime:
-    """All candidates, of which some have an effect."""
+    """Return a regime of all candidates, some of which have an effect."""
     return {name: effects.get(name, NONE) for name in POLICIES}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Tenants of one kind. `kept` is how errors of counterfactuals last, None without any.
+    """Tenants of one kind.
 
-    Every `regime_s` the next regime begins, after the last the first again; with `is_told` the
-    agent says so.
+    `kept` is the share of a counterfactual's error that remains after an interval, None if there is
+    no error.
+
+    The next regime begins every `regime_s` seconds, and the first one follows the last. With
+    `is_told` the agent reports that a regime began.
     """
 
     name: str
@@ -59,22 +62,22 @@ class Kind:
     is_told: bool = True
 
     def at(self, interval: int) -> Regime:
-        """The regime of an interval."""
+        """Return the regime of an interval."""
         return self.regimes[self.number(interval) % len(self.regimes)]
 
     def number(self, interval: int) -> int:
-        """How many regimes ended before an interval."""
+        """Return how many regimes ended before an interval."""
         return interval // self.regime_s if self.regime_s else 0
 
     def best(self, interval: int) -> str:
-        """The policy that truly misses least in an interval."""
+        """Return the policy that truly misses least in an interval."""
         now = {DEFAULT: NONE, **self.at(interval)}
         return min(now, key=lambda name: now[name].true)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One tenant as drawn; `miss` is the miss ratio of the default."""
+    """The drawn parameters of one tenant; `miss` is the miss ratio of the default."""
 
     seed: int
     pages: int
@@ -85,7 +88,7 @@ class Drawn:
 
     @classmethod
     def of(cls, seed: int) -> "Drawn":
-        """Page caches of 16 to 256 MiB; 3,000 to 40,000 operations per second, roughly."""
+        """Draw a page cache of 16 to 256 MiB, and roughly 3,000 to 40,000 operations per second."""
         random = np.random.default_rng(seed)
         mib = 16.0 * 16.0 ** random.random()
         return cls(
@@ -99,21 +102,24 @@ class Drawn:
 
     @property
     def accesses(self) -> float:
-        """Per second, under the default."""
+        """Accesses per second under the default."""
         return 1e6 * self.threads / (self.service_us + self.miss * MISS_COST_US)
 
     def payback_s(self, points: float) -> float:
-        """For how long a policy has to save so much of all accesses to make good for its swap."""
+        """Return the seconds after which savings of `points` of all accesses pay for the swap."""
         return REREAD_SHARE * self.pages / (points * self.accesses)
 
     @property
     def rate(self) -> float:
-        """The share of its pages that the agent samples."""
+        """Share of its pages that the agent samples."""
         pages = WORKING_SETS * self.pages
         return min(1.0, EVENTS_PER_S / self.accesses, SAMPLE_PAGES / pages)
 
     def curves(self, now: Regime, is_true: bool) -> dict[str, Curve]:
-        """The miss ratios of all policies; memory does not matter."""
+        """Return the miss ratios of all policies, true or predicted.
+
+        They do not depend on memory.
+        """
         found = {DEFAULT: flat(self.miss)}
         for name, one in now.items():
             found[name] = flat(self.miss + (one.true if is_true else one.told))
@@ -121,7 +127,7 @@ class Drawn:
 
 
 def tenant(drawn: Drawn, kind: Kind, index: int) -> PlantTenant:
-    """A tenant of the plant, in its first regime."""
+    """Return a tenant of the plant in its first regime."""
     first = kind.at(0)
     sampling = None if kind.kept is None else Sampling(drawn.seed, drawn.rate, kind.kept)
     return PlantTenant(
@@ -140,7 +146,7 @@ def tenant(drawn: Drawn, kind: Kind, index: int) -> PlantTenant:
 
 
 def begin_regime(one: PlantTenant, drawn: Drawn, kind: Kind, interval: int) -> None:
-    """The next regime begins."""
+    """Begin the next regime."""
     now = kind.at(interval)
     one.change(drawn.curves(now, True))
     one.told = drawn.curves(now, False)

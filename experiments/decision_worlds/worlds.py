@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds that stay as they are: no effect, predictions that do not hold, a gain."""
+"""Worlds whose workload does not change: no effect, wrong predictions, a true gain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ WRONG = {
 SHARE_GOAL_PCT = 1.0
 LOSS_GOAL_PCT = 2.0
 READ_MORE = "pages more than"
-"""What is told of a policy that is undone because it reads more than the one before."""
+"""Part of the reason for the rollback of a policy that reads more than the one before."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is played: nodes by world, seconds of each."""
+    """How much is played: nodes per world, and seconds of each."""
 
     alike: int = 12
     mispredicted: int = 6
@@ -39,7 +39,7 @@ class Sizes:
 
 
 def play_kind(kind: Kind, nodes: int, seconds: int, first_seed: int = 1) -> Runs:
-    """So many nodes of tenants of one kind."""
+    """Play this many nodes with tenants of one kind."""
     seeds = range(first_seed, first_seed + nodes)
     return play_all([Node(seed, (kind,), seconds) for seed in seeds])
 
@@ -60,7 +60,7 @@ def _loss(name: str, runs: Runs, goal: float | None = None) -> list[Row]:
 
 
 def alike(sizes: Sizes) -> Sequence[Row]:
-    """All policies do the same, and are told to but for sampling errors."""
+    """Play policies that are all alike, and are predicted to be, except for sampling errors."""
     rows: list[Row] = []
     for noise, kept in NOISES.items():
         runs = play_kind(Kind("alike", kept=kept), sizes.alike, sizes.seconds)
@@ -83,7 +83,7 @@ def alike(sizes: Sizes) -> Sequence[Row]:
 
 
 def mispredicted(sizes: Sizes) -> Sequence[Row]:
-    """One policy is predicted to miss 5 points less, and misses more, or the same."""
+    """Play one policy that is predicted to miss 5 points less, and misses more or the same."""
     rows: list[Row] = []
     for name, effect in WRONG.items():
         kind = Kind(name, (regime(**{MISPREDICTED: effect}),))
@@ -98,7 +98,7 @@ def mispredicted(sizes: Sizes) -> Sequence[Row]:
 
 
 def _reached(course: Course) -> float:
-    """Intervals until the policy that gains is in force; all of them when it never is."""
+    """Return the intervals until the policy that gains is in force; all of them if it never is."""
     if MISPREDICTED not in course.policies:
         return float(course.seconds)
     return float(course.policies.index(MISPREDICTED))
@@ -114,7 +114,7 @@ def _harvested(course: Course) -> float:
 
 
 def gain(sizes: Sizes) -> Sequence[Row]:
-    """One policy truly saves 5 points: the decider is not merely idle."""
+    """Play one policy that truly saves 5 points, to show that the decider is not merely idle."""
     kind = Kind("gain", (regime(**{MISPREDICTED: Effect(-POINTS, -POINTS)}),))
     runs = play_kind(kind, sizes.mispredicted, sizes.seconds)
     tenants = everyone(runs)

@@ -56,12 +56,12 @@ def _worst(outcomes: Sequence[Outcome]) -> tuple[float, Outcome]:
 
 
 def _share(outcomes: Sequence[Outcome], kind: str) -> float:
-    """Gains of all tenants over the default, over those of the best policy of each."""
+    """Return the tenants' total gain over the default, divided by that of their best policies."""
     return sum(one.gain(kind) for one in outcomes) / sum(one.gain("best") for one in outcomes)
 
 
 def _known_beforehand(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
-    """The default's throughput, and what the best policy of each tenant makes of it."""
+    """Return the default's throughput, and the best policy's throughput divided by it."""
     default, best = (
         [geometric_mean(getattr(one, f"{kind}_ops") for one in outcomes) for outcomes in by_seed]
         for kind in ("default", "best")
@@ -87,7 +87,7 @@ def _known_beforehand(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> l
 
 
 def rows(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
-    """Rows of one share of memory, a value per seed."""
+    """Return the rows of one share of memory, with one value per seed."""
     total = f"{len(by_seed[0])} tenants"
     found = [
         Row.of_runs(
@@ -138,7 +138,7 @@ def _tell(one: Outcome) -> None:
 
 
 def measure(share_pct: int, found: Sequence[Path], seconds: float, seeds: int) -> list[Row]:
-    """Every load of which that share is a page cache, with every seed."""
+    """Run every load whose page cache at this share of memory is large enough, with every seed."""
     by_seed = []
     for seed in range(1, seeds + 1):
         chosen = loads(found, share_pct / 100, seed)
@@ -151,12 +151,12 @@ def measure(share_pct: int, found: Sequence[Path], seconds: float, seeds: int) -
 
 
 def _adoption(found: Sequence[Path]) -> list[Row]:
-    """Of every load of every share of memory."""
+    """Return the adoption rows over all loads of all shares of memory."""
     return adoption.rows([one for share in SHARES_PCT for one in loads(found, share / 100, 1)])
 
 
 def _measured(arguments: argparse.Namespace) -> Iterator[tuple[list[Row], dict[str, str]]]:
-    """Rows of each part that was named, and where they come from."""
+    """Yield the rows of each part that was named, and the rows' origin."""
     folder = arguments.traces
     if not arguments.quick:
         folder = folder or further_traces()
@@ -213,7 +213,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0 when every part that was named was measured, 1 with the reason otherwise."""
+    """Return 0 when every part that was named has been measured.
+
+    Otherwise print the reason and return 1.
+    """
     arguments = _arguments()
     logging.getLogger("httpx").setLevel(logging.WARNING)
     out = ROOT / "build" / "harvest" / "quick" if arguments.quick else EXPERIMENT

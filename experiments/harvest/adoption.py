@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy makes of the pages that the kernel's own order left it, against one all along."""
+"""Compares a policy that adopts the pages of another with the policy in force throughout.
+
+The adopted pages are those that the kernel's own order left in the page cache.
+"""
 
 from collections.abc import Sequence
 
@@ -14,12 +17,15 @@ REQUESTS_MAX = 1_000_000
 
 
 def _pass_us(cache: _models.Cache, load: Load, requests: int) -> float:
-    """How long the requests after the first `requests` take, as many again."""
+    """Return the time of `requests` requests, which follow the first `requests` ones."""
     return float(times_us(~cache.run(load.chunk(requests, requests))).sum())
 
 
 def ratio(load: Load, policy: str) -> float:
-    """Time of the pass after a swap to a policy, over its time had it been in force before."""
+    """Return the time of the pass after a swap to a policy.
+
+    It is divided by the time of the pass with the policy in force throughout.
+    """
     requests = min(load.keys.size, REQUESTS_MAX)
     swapped, always = (_models.Cache(name, load.size_pages) for name in (KERNEL_DEFAULT, policy))
     for cache in (swapped, always):
@@ -29,7 +35,7 @@ def ratio(load: Load, policy: str) -> float:
 
 
 def rows(loads: Sequence[Load]) -> list[Row]:
-    """`autopilot.harvest.adoption.POLICY`: geometric means over the loads."""
+    """Return `autopilot.harvest.adoption.POLICY`: geometric means over the loads."""
     found = []
     for policy in may_choose():
         ratios = [ratio(load, policy) for load in loads]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load under the autopilot, and under what it is compared with."""
+"""Runs one load under the autopilot, and computes the throughputs it is compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ PAGE_BYTES = 4096
 CGROUP = "/tenant"
 DEVICE_PARALLELISM = 4096
 DEVICE_IOPS = 10_000_000
-"""Never short."""
+"""High enough that the device is never short."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One load: operations per second in the second half of its run, under each.
+    """One load: operations per second in the second half of its run, under each alternative.
 
-    `changes` were made by the autopilot in the whole run.
+    `changes` counts the changes of policy that the autopilot made in the whole run.
     """
 
     name: str
@@ -41,12 +41,15 @@ class Outcome:
     changes: int
 
     def gain(self, kind: str) -> float:
-        """Of `best`, `sequence`, `naive` or `autopilot` over the default, as a logarithm."""
+        """Return the gain of `kind` over the default, as a logarithm.
+
+        `kind` is `best`, `sequence`, `naive` or `autopilot`.
+        """
         return log(float(getattr(self, f"{kind}_ops")) / self.default_ops)
 
 
 def steered(load: Load, seconds: float, seed: int) -> Run:
-    """Plays a load under the autopilot, its memory fixed."""
+    """Play a load under the autopilot with fixed memory."""
     limit_bytes = load.size_pages * PAGE_BYTES
     limit = parse_size(f"{load.size_pages}")
     with TemporaryDirectory(prefix="cachepilot-harvest-") as folder:
@@ -73,12 +76,12 @@ def steered(load: Load, seconds: float, seed: int) -> Run:
 
 
 def changes(looks: Sequence[Look]) -> int:
-    """How often another policy was in force."""
+    """Return how often the policy in force changed."""
     return sum(now.policy != before.policy for before, now in pairwise(looks))
 
 
 def compare(load: Load, seconds: float, seed: int) -> Outcome:
-    """Plays a load under the autopilot, its memory fixed, and simulates all it is held against."""
+    """Play a load under the autopilot with fixed memory, and simulate the alternatives."""
     run = steered(load, seconds, seed)
     misses = {name: Misses.of(load, name) for name in attachable()}
     ops = {name: pinned.throughput_ops(one.get, seconds) for name, one in misses.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard that decided before, played from a checkout of its commit beside this one."""
+"""Measures the guard, an earlier decider, played from a checkout of its commit beside this one."""
 
 import json
 import os
@@ -28,12 +28,12 @@ PLAYER = Path(__file__).resolve().parent / "guard_player.py"
 
 
 class GuardError(Exception):
-    """The checkout did not play a load; its last line."""
+    """The checkout did not play a load. The message has the last line of its errors."""
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """One load: operations per second in the second half of its run, under each."""
+    """One load: operations per second in the second half of its run, under each alternative."""
 
     name: str
     seed: int
@@ -43,12 +43,12 @@ class Guarded:
 
     @property
     def ratio(self) -> float:
-        """Of the default's throughput."""
+        """The guard's throughput divided by the default's."""
         return self.guard_ops / self.default_ops
 
 
 def asked(load: Load, trace: Path, seconds: float, seed: int) -> dict[str, Any]:
-    """What guard_player.py is told: the node that `compare` plays."""
+    """Return the argument for guard_player.py: the node that `compare` plays."""
     return {
         "trace": str(trace),
         "limit_bytes": load.size_pages * PAGE_BYTES,
@@ -63,8 +63,12 @@ def asked(load: Load, trace: Path, seconds: float, seed: int) -> dict[str, Any]:
 
 
 def played(checkout: Path, told: dict[str, Any]) -> dict[str, float]:
-    """Operations per second and changes; GuardError when the checkout did not play the load."""
-    # Its own agent and policies, not those that the environment may name for this checkout.
+    """Return operations per second and changes.
+
+    Raises GuardError when the checkout did not play the load.
+    """
+    # The checkout uses its own agent and policies, not those that the environment may name for this
+    # one.
     kept = {name: value for name, value in os.environ.items() if name not in NAMED_HERE}
     path = os.pathsep.join((str(checkout / "controller"), str(checkout)))
     done = subprocess.run(
@@ -83,7 +87,7 @@ def played(checkout: Path, told: dict[str, Any]) -> dict[str, float]:
 
 
 def compare(checkout: Path, load: Load, seconds: float, seed: int) -> Guarded:
-    """Plays a load under the guard, and simulates what it is held against."""
+    """Play a load under the guard, and simulate what it is compared with."""
     with TemporaryDirectory(prefix="cachepilot-guard-") as folder:
         trace = Path(folder) / "load.u64"
         load.write(trace)
@@ -101,13 +105,13 @@ def _compared(
 
 
 def share(found: Sequence[Guarded]) -> float:
-    """Gains of all tenants over the default, over those of the best policy of each."""
+    """Return the tenants' total gain over the default, divided by that of their best policies."""
     gained = sum(log(one.ratio) for one in found)
     return gained / sum(log(one.best_ops / one.default_ops) for one in found)
 
 
 def rows(share_pct: int, by_seed: Sequence[Sequence[Guarded]]) -> list[Row]:
-    """`autopilot.harvest.guard{,_worst}` of one share of memory, a value per seed."""
+    """Return `autopilot.harvest.guard{,_worst}` of one share of memory, with one value per seed."""
     worst = min((one for found in by_seed for one in found), key=lambda one: one.ratio)
     worsts = [min(one.ratio for one in found) for found in by_seed]
     return [
@@ -135,7 +139,7 @@ def rows(share_pct: int, by_seed: Sequence[Sequence[Guarded]]) -> list[Row]:
 def measure(
     checkout: Path, found: Sequence[Path], share_pct: int, seconds: float, seeds: int
 ) -> list[Row]:
-    """Every load of which that share is a page cache, with every seed."""
+    """Run every load whose page cache at this share of memory is large enough, with every seed."""
     return rows(
         share_pct,
         [

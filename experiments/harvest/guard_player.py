@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays one load under the autopilot of another checkout, in a process of its own.
+"""Plays one load under the autopilot of another checkout, in a separate process.
 
     python guard_player.py LOAD    in the checkout, with PYTHONPATH=controller:.
 
-LOAD is an object of JSON; see `asked` in guard.py. Prints an object: operations per second in the
-second half, and changes of policy in the whole run.
+LOAD is a JSON object; see `asked` in guard.py. Prints a JSON object: operations per second in the
+second half, and the changes of policy in the whole run.
 """
 
 import json
@@ -17,8 +17,8 @@ CGROUP = "/tenant"
 
 
 def play(asked: dict[str, Any]) -> dict[str, float]:
-    """The load on a simulated node of the checkout, its memory fixed."""
-    # Modules have the names that they had there, which those of this checkout need not have.
+    """Play the load on a simulated node of the checkout, with fixed memory."""
+    # Modules have their names in that checkout, which need not exist in this one.
     rig = import_module("experiments.autopilot_simulated.rig")
     objectives = import_module("cachepilot.domain.objectives.objective")
     sizes = import_module("cachepilot.sizes")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of workloads, and those that a seed draws.
+"""Kinds of workloads, and the workloads that a seed draws.
 
-A kind of workload is a function of `Drawn`; its parameters are drawn, too. Each trace lasts about
-`SECONDS` and is replayed from the start then.
+A kind of workload is a function of `Drawn`, whose parameters are drawn too. Each trace lasts about
+`SECONDS`, and is then replayed from the start.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,17 +25,17 @@ from experiments.harvest.pinned import ops_per_second
 
 SECONDS = 300.0
 MISS_RATIO = 0.35
-"""By which the time that requests take is guessed."""
+"""Miss ratio that is assumed to estimate the time per request."""
 
 
 def about(random: np.random.Generator, low: float, high: float) -> float:
-    """Uniform in the logarithm."""
+    """Draw a number that is uniform in the logarithm."""
     return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Of about so many `pages`, `per_s` requests a second and `requests` in all."""
+    """Parameters of a workload: about `pages` pages, and `per_s` requests a second."""
 
     random: np.random.Generator
     pages: int
@@ -43,23 +43,23 @@ class Drawn:
 
     @property
     def requests(self) -> int:
-        """Of a trace."""
+        """Number of requests of the trace."""
         return int(SECONDS * self.per_s)
 
     def between(self, low: float, high: float) -> float:
-        """Uniform."""
+        """Draw a uniform number."""
         return float(self.random.uniform(low, high))
 
     def about(self, low: float, high: float) -> float:
-        """Uniform in the logarithm."""
+        """Draw a number that is uniform in the logarithm."""
         return about(self.random, low, high)
 
     def part(self, low: float, high: float) -> int:
-        """Of the pages."""
+        """Draw a number of pages, as a share of all pages."""
         return max(1, int(self.about(low, high) * self.pages))
 
     def any_mixture(self, requests: int) -> Keys:
-        """Two or three patterns."""
+        """Return a mixture of two or three patterns."""
         kinds = (
             f"zipf,pages={self.part(0.2, 1)},alpha={self.between(0.5, 1.2):.2f}",
             f"loop,pages={self.part(0.02, 0.6)}",
@@ -74,7 +74,10 @@ class Drawn:
         )
 
     def turns(self, lengths_s: Iterator[float]) -> Ints:
-        """Which of two parts each request is of, if they take turns that last so long."""
+        """Return which of two parts each request belongs to.
+
+        The parts alternate after these times.
+        """
         ends = np.cumsum([next(lengths_s) for _ in range(200)]) * self.per_s
         return np.searchsorted(ends, np.arange(self.requests), side="right") % 2
 
@@ -101,7 +104,7 @@ def _looping(of: Drawn) -> Keys:
 
 
 def _backed_up(of: Drawn) -> Keys:
-    """A hot set; now and then everything is read once."""
+    """A hot set; at intervals all pages are read once."""
     every, lasts = of.about(20, 120), of.about(4, 15)
     in_scan = (np.arange(of.requests) / of.per_s) % every < lasts
     which = (in_scan & (of.random.random(of.requests) < of.between(0.4, 0.9))).astype(np.int64)
@@ -110,7 +113,7 @@ def _backed_up(of: Drawn) -> Keys:
 
 
 def _compacted(of: Drawn) -> Keys:
-    """Point reads of tables; some tables at a time are read and written anew as others."""
+    """Point reads of tables. At intervals some tables are read and rewritten as new tables."""
     tables, merged = int(of.about(8, 40)), int(of.random.integers(2, 5))
     size, rounds = max(8, of.pages // tables), int(of.about(10, 80))
     live, fresh = np.arange(tables), tables
@@ -128,7 +131,7 @@ def _compacted(of: Drawn) -> Keys:
 
 
 def _alternating(of: Drawn) -> Keys:
-    """Two mixtures in turn: every 30 s, every 2 min, or for times that vary."""
+    """Two mixtures that alternate: every 30 s, every 2 min, or at random times."""
     mean_s = float(of.random.choice((30.0, 120.0, of.about(15, 120))))
     varies = bool(of.random.integers(2))
     lengths = iter(lambda: of.random.exponential(mean_s) if varies else mean_s, None)
@@ -142,7 +145,7 @@ def _changing_once(of: Drawn) -> Keys:
 
 
 def _one_hit(of: Drawn) -> Keys:
-    """Half of the requests or more are for pages that are asked for in one burst only."""
+    """At least half of the requests are for pages that are requested in one burst only."""
     share, burst = of.between(0.5, 0.8), int(of.random.integers(1, 5))
     fresh = np.arange(int(of.requests * share) // burst + 1, dtype=np.uint64)
     hot = zipf(of.random, of.requests, of.part(0.3, 1), of.between(0.6, 1.1)).astype(np.uint64)
@@ -150,7 +153,7 @@ def _one_hit(of: Drawn) -> Keys:
 
 
 def _queued(of: Drawn) -> Keys:
-    """Each page is written, and read once when the consumer gets there; an index beside it."""
+    """Each page is written, and read once when the consumer reaches it; there is also an index."""
     half, lag = of.requests // 2, of.part(0.02, 0.5)
     sway = 1 + 0.5 * np.sin(np.arange(half) / of.per_s / of.about(3, 30))
     written = np.arange(half) + 2 * lag
@@ -161,7 +164,10 @@ def _queued(of: Drawn) -> Keys:
 
 
 def _indexed(of: Drawn) -> Keys:
-    """Rows found by a B-tree: an inner page, a leaf, a page of the heap; some by a range."""
+    """Row lookups by a B-tree: an inner page, a leaf, a page of the heap.
+
+    Some read a range of rows.
+    """
     rows_per_page, fanout = int(of.about(5, 40)), int(of.about(50, 300))
     rows, lookups = int(0.8 * of.pages * rows_per_page), of.requests // 3
     row = of.random.permutation(rows)[zipf(of.random, lookups, rows, of.between(0.6, 1.1))]
@@ -178,12 +184,12 @@ def _walking(of: Drawn) -> Keys:
 
 
 def _recent(of: Drawn) -> Keys:
-    """What the kernel's order of pages is made for."""
+    """Reuse that depends on recency only, which suits the kernel's order of pages."""
     return reused(of.random, of.requests, of.part(0.02, 0.3), of.about(0.01, 0.1))
 
 
 def _moved(of: Drawn) -> Keys:
-    """The same, and the working set is replaced at once now and then."""
+    """Reuse by recency and by popularity, with a working set that is sometimes replaced at once."""
     stays = np.cumsum(of.random.exponential(of.about(20, 150), 100)) * of.per_s
     set_of = np.searchsorted(stays, np.arange(of.requests)).astype(np.uint64)
     zipfs = zipf(of.random, of.requests, of.part(0.1, 0.5), of.between(0.3, 1.0))
@@ -193,14 +199,14 @@ def _moved(of: Drawn) -> Keys:
 
 
 def _latest(of: Drawn) -> Keys:
-    """The newer a page, the more it is asked for."""
+    """The newer a page, the more often it is requested."""
     newest = of.pages // 2 + (np.arange(of.requests) * (of.pages / of.requests)).astype(np.int64)
     back = zipf(of.random, of.requests, of.pages // 2, of.between(0.5, 1.1))
     return (newest - back).astype(np.uint64)
 
 
 def _files(of: Drawn) -> Keys:
-    """Whole files in order; their popularity is that of a web server's, and some are new."""
+    """Whole files in order, with the popularity of a web server's files; some files are new."""
     mean = of.about(4, 64)
     count = max(16, int(of.pages / mean))
     lengths = np.maximum(1, of.random.lognormal(np.log(mean) - 0.5, 1.0, count)).astype(np.int64)
@@ -213,7 +219,7 @@ def _files(of: Drawn) -> Keys:
 
 
 def _joined(of: Drawn) -> Keys:
-    """Tables are read over and over, one after the other, beside what they are joined with."""
+    """Tables are read repeatedly, one after the other, beside a hot set they are joined with."""
     found, left = [], of.requests
     while left > 0:
         size, start = of.part(0.02, 0.5), int(of.random.integers(of.pages))
@@ -237,9 +243,9 @@ SMALL, SLOW = "small", "slow"
 
 
 def workloads(seed: int) -> Iterator[Load]:
-    """One of each kind, and three of any kind: in a small page cache, and slow ones.
+    """Yield one workload of each kind, and three more of any kind: one small and two slow ones.
 
-    Their page cache is as large as what they are drawn for; in all they may have more pages.
+    `size_pages` of a load is the number of pages that it is drawn for; it may access more in all.
     """
     further = np.random.default_rng(seed).permutation(len(KINDS))[:3].tolist()
     for i, kind in enumerate((*KINDS, *(KINDS[at] for at in further))):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traces that are replayed, and how much memory each may have."""
+"""The traces that are replayed, and the size of the page cache of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from experiments.autopilot_simulated.tenants import Keys, name_of, of_seed, page
 from cachepilot import _models
 
 PAGES_MIN = 256
-"""A smaller page cache is none that anyone manages."""
+"""Smaller page caches are not worth managing."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """A trace that is replayed over and over in a page cache of `size_pages`.
+    """A trace that is replayed repeatedly in a page cache of `size_pages`.
 
     Its operations take `pace` times as long as those of `pinned`.
     """
@@ -27,16 +27,19 @@ class Load:
     pace: float = 1.0
 
     def chunk(self, start: int, count: int) -> Keys:
-        """Requests `start` to `start + count`."""
+        """Return requests `start` to `start + count`. The trace repeats."""
         return np.take(self.keys, np.arange(start, start + count), mode="wrap")
 
     def write(self, path: Path) -> None:
-        """As a trace of page ids."""
+        """Write the load as a trace of page ids."""
         write(self.keys, path)
 
 
 def loads(traces: Sequence[Path], memory_share: float, seed: int) -> list[Load]:
-    """Those traces of which that share of their distinct pages is a page cache."""
+    """Return the loads that get this share of their pages as page cache.
+
+    Traces for which it is smaller than `PAGES_MIN` are left out.
+    """
     found = []
     for trace in traces:
         size_pages = int(memory_share * pages_of(trace))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of requests for pages that mixtures of stationary patterns cannot make."""
+"""Streams of page requests that mixtures of stationary patterns cannot produce."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,20 @@ from cachepilot import _models
 
 Ints = NDArray[np.int64]
 PART_BITS = 50
-"""Pages of the parts of a workload are so many bits apart."""
+"""The page numbers of different parts of a workload differ by multiples of 2 to this power."""
 
 
 def mixture(random: np.random.Generator, requests: int, *mix: str) -> Keys:
-    """A mixture of patterns as of `cachepilot trace generate`, its pages numbered from 0."""
+    """Return a mixture of patterns of `cachepilot trace generate`, with pages numbered from 0."""
     keys = _models.synthetic_keys(mix, requests, int(random.integers(1 << 32)))
     return np.unique(keys, return_inverse=True)[1].astype(np.uint64)
 
 
 def woven(parts: Sequence[Keys], which: Ints) -> Keys:
-    """Request i is the next one of part `which[i]`; a part that is at its end begins again."""
+    """Interleave parts: request i is the next one of part `which[i]`.
+
+    A part that ends starts again.
+    """
     found = np.empty(which.size, dtype=np.uint64)
     for i, part in enumerate(parts):
         at = np.flatnonzero(which == i)
@@ -30,20 +33,20 @@ def woven(parts: Sequence[Keys], which: Ints) -> Keys:
 
 
 def shares(random: np.random.Generator, requests: int, second: float) -> Ints:
-    """Which of two parts each request is of; `second` is the share of the second."""
+    """Return which of two parts each request belongs to; `second` is the second's share."""
     return (random.random(requests) < second).astype(np.int64)
 
 
 def zipf(random: np.random.Generator, count: int, ranks: int, alpha: float) -> Ints:
-    """Ranks from 0, by falling popularity."""
+    """Draw ranks from 0, by falling popularity."""
     weights = np.cumsum(np.arange(1, ranks + 1, dtype=np.float64) ** -alpha)
     return np.asarray(np.searchsorted(weights, random.random(count) * weights[-1]))
 
 
 def reused(random: np.random.Generator, requests: int, near: float, new: float) -> Keys:
-    """Each request is for a new page with probability `new`, or for the page of an earlier one.
+    """Return requests for a new page with probability `new`, otherwise for an earlier page.
 
-    That one is drawn by how long ago it was: lognormal, with a median of `near` requests.
+    How long ago the earlier request was is lognormal, with a median of `near` requests.
     """
     back = np.maximum(1, np.exp(random.normal(np.log(near), 1.2, requests))).astype(np.int64)
     is_new = random.random(requests) < new
@@ -59,9 +62,10 @@ def reused(random: np.random.Generator, requests: int, near: float, new: float) 
 
 
 def walked(random: np.random.Generator, requests: int, pages: int, restart: float) -> Keys:
-    """Walkers on a graph of `pages`, each with 8 neighbours, some of which all walkers meet.
+    """Return the requests of walkers on a graph of `pages` nodes, each with 8 neighbours.
 
-    A walker starts anew from a random page with probability `restart`.
+    Two of the neighbours are hubs, which all walkers visit often. A walker restarts from a random
+    page with probability `restart`.
     """
     walkers = 64
     near = (np.arange(pages)[:, None] + random.integers(-50, 50, (pages, 6))) % pages
@@ -78,7 +82,7 @@ def walked(random: np.random.Generator, requests: int, pages: int, restart: floa
 
 
 def ranges(starts: Ints, lengths: Ints) -> Keys:
-    """All pages of each range in order, range after range."""
+    """Return all pages of each range in order, range after range."""
     ends = np.cumsum(lengths)
     offsets = np.repeat(starts - (ends - lengths), lengths)
     return np.asarray(np.arange(ends[-1]) + offsets, dtype=np.uint64)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What policies bring that are known beforehand: one pinned, or the best sequence in hindsight.
+"""Throughputs of policies that are known beforehand: one pinned, or the best sequence in hindsight.
 
-A closed loop: every operation takes `SERVICE_US`, and `READ_US` more when it misses; `CONCURRENCY`
-are in flight, and no device is short.
+The model is a closed loop. Every operation takes `SERVICE_US`, plus `READ_US` if it misses.
+`CONCURRENCY` operations are in flight, and no device is short.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,24 +22,24 @@ CHUNK = 1 << 16
 KERNEL_DEFAULT = "kernel_lru"
 """The model of the kernel's own order of pages."""
 MEAN_KEEPS = 0.9
-"""Of the exponential mean that naive following goes by, from chunk to chunk."""
+"""Decay factor per chunk of the exponential mean that naive following uses."""
 
 Missed = NDArray[np.bool_]
 
 
 def may_choose() -> list[str]:
-    """Policies that the autopilot may choose."""
+    """Return the policies that the autopilot may choose."""
     return [one.name for one in manifest.policies().values() if one.autopilot]
 
 
 def attachable() -> list[str]:
-    """The kernel's default, and all policies that the kernel can have instead."""
+    """Return the kernel's default, and all policies that can be attached to the kernel instead."""
     return [KERNEL_DEFAULT, *manifest.attachable()]
 
 
 @dataclass
 class Misses:
-    """Which requests of a load missed under one policy, as far as they were served."""
+    """The requests of a load that missed under one policy, served on demand."""
 
     load: Load
     cache: _models.Cache
@@ -49,7 +49,7 @@ class Misses:
 
     @classmethod
     def of(cls, load: Load, policy: str) -> "Misses":
-        """Nothing served yet."""
+        """Create an instance that has served nothing yet."""
         return cls(load, _models.Cache(policy, load.size_pages))
 
     def _serve_to(self, chunk: int) -> None:
@@ -59,28 +59,31 @@ class Misses:
             self.bits.append(np.packbits(missed))
 
     def count(self, chunk: int) -> int:
-        """Misses of a chunk of requests."""
+        """Return the number of misses in a chunk of requests."""
         self._serve_to(chunk)
         return self.counts[chunk]
 
     def get(self, chunk: int) -> Missed:
-        """Which requests of a chunk missed."""
+        """Return which requests of a chunk missed."""
         self._serve_to(chunk)
         return np.unpackbits(self.bits[chunk]).astype(np.bool_)
 
 
 def times_us(missed: Missed) -> NDArray[np.float64]:
-    """How long each request takes."""
+    """Return the time of each request."""
     return np.asarray(SERVICE_US + READ_US * missed, dtype=np.float64)
 
 
 def ops_per_second(miss_ratio: float) -> float:
-    """Of a load with a pace of 1."""
+    """Return the operations per second of a load with a pace of 1."""
     return SECOND_US / (SERVICE_US + READ_US * miss_ratio)
 
 
 def throughput_ops(missed: Callable[[int], Missed], seconds: float) -> float:
-    """Operations per second in the second half of a run; `missed` gives chunks of requests."""
+    """Return operations per second in the second half of a run.
+
+    `missed` returns which requests of a chunk missed.
+    """
     now_us = 0.0
     done = half_done = chunk = 0
     half_us, end_us = seconds / 2 * SECOND_US, seconds * SECOND_US
@@ -94,7 +97,7 @@ def throughput_ops(missed: Callable[[int], Missed], seconds: float) -> float:
 
 
 def served(missed: Callable[[int], Missed], seconds: float) -> int:
-    """Requests that are served in that time."""
+    """Return the number of requests that are served in `seconds`."""
     now_us, chunk = 0.0, 0
     while True:
         times = now_us + np.cumsum(times_us(missed(chunk)))
@@ -105,7 +108,7 @@ def served(missed: Callable[[int], Missed], seconds: float) -> int:
 
 
 def time_s(missed: Callable[[int], Missed], first: int, last: int) -> float:
-    """For how long requests `first` to `last` are served."""
+    """Return the time in seconds that requests `first` to `last` take."""
     total_us = 0.0
     for chunk in range(first // CHUNK, -(-last // CHUNK)):
         begin, end = max(0, first - chunk * CHUNK), last - chunk * CHUNK
@@ -114,7 +117,10 @@ def time_s(missed: Callable[[int], Missed], first: int, last: int) -> float:
 
 
 def best_sequence(known: Mapping[str, Misses]) -> Callable[[int], Missed]:
-    """In every chunk the misses of the policy that misses least in it: no swap costs anything."""
+    """Return, for every chunk, the misses of the policy that misses least in it.
+
+    Swaps cost nothing.
+    """
 
     def missed(chunk: int) -> Missed:
         return min(known.values(), key=lambda one: one.count(chunk)).get(chunk)
@@ -123,7 +129,10 @@ def best_sequence(known: Mapping[str, Misses]) -> Callable[[int], Missed]:
 
 
 def naive(known: Mapping[str, Misses], first: str) -> Callable[[int], Missed]:
-    """Follows an exponential mean of what all policies miss of the same accesses, at once."""
+    """Return the misses when the policy with the lowest mean of misses is always put in force.
+
+    The mean is an exponential mean of the misses of every policy on the same accesses.
+    """
     load = known[first].load
     cache = _models.Cache(first, load.size_pages)
     mean = dict.fromkeys(known, 0.0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change reads more than the default before it gains, and what it costs to undo one early.
+"""Measures what a change reads beyond the default before it gains, and the cost of an early stop.
 
-A change is undone as soon as it read more than the default by a share of the page cache, its stop.
+A change is undone as soon as it has read more than the default by a certain share of the page
+cache, its stop.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,25 +19,28 @@ from numpy.typing import NDArray
 from cachepilot import _models
 
 STOPS_PCT = (2, 5, 10, 20)
-"""Of the page cache."""
+"""Percentages of the page cache."""
 REQUESTS_MAX = 1_200_000
 TURNOVERS = 4
-"""For so long a change is followed, and so long the rollback; in misses of the default."""
+"""A change is followed for this many turnovers, and so is its rollback. A turnover is as many
+misses of the default as the page cache has pages.
+"""
 LOOKS = 100
-"""In a turnover."""
+"""Number of looks in a turnover."""
 GAINS = 0.02
-"""Of the default's misses; what saves less neither gains nor loses."""
+"""Share of the default's misses. A change that saves less neither gains nor loses."""
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change from the default. `excess` are pages read more than by it, after each look.
+    """One change from the default. `excess` is what it read beyond the default, at each look.
 
-    These are shares of the page cache, as are `rollbacks`: what was read more, at most, after the
-    change was undone at a stop. `saved` is a share of the default's misses. `own` is the share of
-    the page cache that the policy would keep by then, in force all along, and the default has not.
+    `excess` and `rollbacks` are shares of the page cache. `rollbacks` has, for each stop, the most
+    that was read beyond the default after the change was undone. `saved` is a share of the
+    default's misses. `own` is the share of the page cache that the policy would keep at the time of
+    the change, had it been in force throughout, and that the default does not have.
     """
 
     excess: NDArray[np.float64]
@@ -46,7 +50,7 @@ class Change:
 
 
 class _Default:
-    """The default alone on a load, and where changes from it begin."""
+    """The default alone on a load, and the point at which changes from it begin."""
 
     def __init__(self, load: Load) -> None:
         requests = min(load.keys.size, REQUESTS_MAX)
@@ -58,24 +62,25 @@ class _Default:
         self.look = max(16, self._look())
 
     def _before(self, policy: str) -> _models.Cache:
-        """What a policy holds that was in force until changes begin."""
+        """Return the cache of a policy that was in force until changes begin."""
         cache = _models.Cache(policy, self.load.size_pages)
         cache.run(self.load.chunk(0, self.begin))
         return cache
 
     def own(self, policy: str) -> float:
-        """The share of the page cache that a policy would hold then and the default does not."""
+        """Return the share of the page cache that a policy would have and the default does not."""
         kept = self._before(policy).resident()
         return np.setdiff1d(kept, self.held).size / self.load.size_pages
 
     def _look(self) -> int:
-        """Requests in which a share of the page cache is missed."""
+        """Return the number of requests per look: `LOOKS` looks make a turnover."""
         return int(self.load.size_pages * self.missed.size / LOOKS / max(1, self.missed[-1]))
 
     def after(self, policies: Sequence[tuple[str, int]]) -> Counts:
-        """Pages read more than by the default, after the last of these changes.
+        """Return the pages read beyond the default, cumulated from the last change on.
 
-        Each takes effect after so many requests; it is followed for `TURNOVERS`.
+        `policies` are the changes, each with the number of requests before it takes effect. The
+        last one is followed for `TURNOVERS`.
         """
         cache = _models.Cache(KERNEL_DEFAULT, self.load.size_pages)
         at = 0
@@ -98,7 +103,7 @@ def _change(default: _Default, policy: str) -> Change:
         above = np.flatnonzero(excess > stop / 100)
         if above.size:
             end = default.begin + int(above[0] + 1) * look
-            # A rollback that is followed for less than a turnover is not known.
+            # The cost of a rollback that is followed for less than a turnover is not known.
             if end - default.begin + LOOKS * look <= default.missed.size:
                 again = default.after([(policy, default.begin), (KERNEL_DEFAULT, end)])
                 rollbacks[stop] = max(0.0, float(again.max())) / size
@@ -108,7 +113,10 @@ def _change(default: _Default, policy: str) -> Change:
 
 
 def changes(load: Load) -> list[Change]:
-    """To each policy that the autopilot may choose; none of a load that is too short."""
+    """Return the change to each policy that the autopilot may choose.
+
+    A load that is too short gives none.
+    """
     default = _Default(load)
     if default.missed.size < LOOKS * default.look:
         return []
@@ -121,7 +129,7 @@ def _loads(seed: int, shares_pct: Sequence[int]) -> Iterator[Load]:
 
 
 def rows(by_seed: Sequence[Sequence[Change]]) -> list[Row]:
-    """`autopilot.harvest.stops.*`, a value per seed."""
+    """Return `autopilot.harvest.stops.*`, with one value per seed."""
     own = [100 * float(np.median([one.own for one in some])) for some in by_seed]
     about = f"page cache, median of {sum(map(len, by_seed))} changes"
     found = [Row.of_runs("autopilot.harvest.stops.own_pct", own, "%", reference=about)]
@@ -148,7 +156,7 @@ def rows(by_seed: Sequence[Sequence[Change]]) -> list[Row]:
 
 
 def measure(shares_pct: Sequence[int], seeds: Sequence[int]) -> list[Row]:
-    """Of the workloads of every seed, at every share of memory."""
+    """Measure the workloads of every seed at every share of memory."""
     by_seed = []
     for seed in seeds:
         every = side_by_side(changes, _loads(seed, shares_pct))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot on workloads by seed, on which no rule of it was tuned: each seed draws others.
+"""The autopilot on workloads that a seed draws, none of which was used to tune its rules.
 
-Their statistics change over time, and who is faster meets a change earlier. So sides are compared
-by the time that they take for the same requests.
+Their statistics change over time, and a faster side meets a change earlier. Therefore sides are
+compared by the time that they take for the same requests.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,10 @@ GOALS = {"share": 0.90, "worst": 0.99}
 
 @dataclass(frozen=True)
 class Compared:
-    """One load: its throughput and that of the best policy over the default's, same requests."""
+    """One load: throughputs over that of the default, on the same requests.
+
+    `ratio` is the autopilot's, and `best` that of the best policy.
+    """
 
     name: str
     seed: int
@@ -36,7 +39,10 @@ class Compared:
 
 
 def loads(seed: int, memory_share: float) -> list[Load]:
-    """Those of which that share of the pages that they are drawn for is a page cache."""
+    """Return the workloads that get this share of their pages as page cache.
+
+    Those for which it is smaller than `PAGES_MIN` are left out.
+    """
     found = []
     for one in workloads(seed):
         size_pages = int(memory_share * one.size_pages)
@@ -46,7 +52,10 @@ def loads(seed: int, memory_share: float) -> list[Load]:
 
 
 def compare(load: Load, seconds: float, seed: int) -> Compared:
-    """By the requests that the default serves in the second half, as far as all get in time."""
+    """Compare by the requests that the default serves in the second half.
+
+    Requests that the autopilot does not serve in time are left out.
+    """
     looks = steered(load, seconds, seed).looks[CGROUP]
     times, ops = np.array([(one.time_s, one.ops_total) for one in looks], dtype=float).T
     misses = {name: Misses.of(load, name) for name in attachable()}
@@ -67,7 +76,7 @@ def compare(load: Load, seconds: float, seed: int) -> Compared:
 
 
 def rows(share_pct: int, by_seed: Sequence[Sequence[Compared]]) -> list[Row]:
-    """`autopilot.harvest.unseen.*` of one share of memory, a value per seed."""
+    """Return `autopilot.harvest.unseen.*` of one share of memory, with one value per seed."""
     worst = min((one for found in by_seed for one in found), key=lambda one: one.ratio)
     worsts = [min(one.ratio for one in found) for found in by_seed]
     about = f"{min(map(len, by_seed))} workloads or more per seed"
@@ -107,7 +116,7 @@ def rows(share_pct: int, by_seed: Sequence[Sequence[Compared]]) -> list[Row]:
 
 
 def measure(share_pct: int, seconds: float, seeds: Sequence[int]) -> list[Row]:
-    """Every workload of which that share is a page cache, of every seed."""
+    """Run the workloads of every seed whose page cache at this share of memory is large enough."""
     by_seed = []
     for seed in seeds:
         outcomes = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C programs of the guest, and a plugin of QEMU: compiled on the host, where it is quick."""
+"""The C programs of the guest and a QEMU plugin, compiled on the host, where that is fast."""
 
 from pathlib import Path
 
@@ -8,20 +8,23 @@ from experiments.shared.rows import ROOT
 
 SOURCES = Path(__file__).resolve().parent / "programs"
 FOLDER = ROOT / "build" / "kernel-guest"
-# What a program links beside the C library; those without run static, without a loader.
+# Linker options besides the C library. Programs without libraries are static and need no loader.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "play_stream": ("-static",),
     "get_scan": ("-static",),
     "count_cost": ("-static",),
     "hit_threads": ("-static",),
     "rocksdb_reads": ("-lrocksdb",),
-    # Loaded by QEMU, not by the guest.
+    # QEMU loads this one, not the guest.
     "count_blocks": ("-shared", "-fPIC", "-fvisibility=hidden"),
 }
 
 
 def program(name: str) -> Path:
-    """The binary of `programs/NAME.c`, compiled now if it is missing or older than a source."""
+    """Return the binary of `programs/NAME.c`.
+
+    It is compiled now if it is missing or older than a source.
+    """
     binary = FOLDER / name
     if is_fresh(binary, SOURCES.iterdir()):
         return binary

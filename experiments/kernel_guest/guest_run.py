@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs named steps in the guest and reads what each printed, also when the machine dies."""
+"""Runs named steps in the guest, and reads what each printed even if the machine dies."""
 
 import json
 import os
@@ -21,17 +21,17 @@ PREPARATION_FAILED = 99
 
 
 def say(message: str) -> None:
-    """One line of progress on stderr, after the seconds since the start."""
+    """Print one line of progress to stderr, with the seconds since the start."""
     print(f"[{time.monotonic() - STARTED:5.0f} s] {message}", file=sys.stderr, flush=True)
 
 
 class GuestError(Exception):
-    """A step did not do what it was to do; one line."""
+    """A step did not do what it should. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A shell command of the guest, with the functions of guest.sh; what it prints is kept."""
+    """A shell command of the guest, with the functions of guest.sh. Its output is kept."""
 
     name: str
     command: str
@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Guest:
-    """The machine and the shell lines that prepare each boot of it."""
+    """The machine, and the shell lines that prepare each boot of it."""
 
     machine: Machine
     out: Path
@@ -77,7 +77,7 @@ def _show(data: bytes) -> None:
 
 
 def _boot(guest: Guest, steps: Sequence[Step]) -> str:
-    """Runs the steps in one machine; what was wrong with it, or nothing."""
+    """Run the steps in one machine. Return what went wrong with it, or an empty string."""
     script = _script(guest, steps)
     machine = replace(guest.machine, shares=(guest.out,))
     try:
@@ -92,9 +92,9 @@ def _boot(guest: Guest, steps: Sequence[Step]) -> str:
 
 
 def run_steps(guest: Guest, steps: Sequence[Step]) -> dict[str, str]:
-    """What every step printed, by name; steps that failed are missing and were named.
+    """Return what every step printed, by name. Failed steps are missing and have been reported.
 
-    When the machine dies, the step it died in has failed, and another boot does the others.
+    When the machine dies, the step that was running has failed, and another boot runs the rest.
     """
     shutil.rmtree(guest.out, ignore_errors=True)
     guest.out.mkdir(parents=True)
@@ -113,7 +113,7 @@ def run_steps(guest: Guest, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def outputs_of(guest: Guest, steps: Sequence[Step]) -> dict[str, str]:
-    """What every step printed in the last run; steps that are missing are named."""
+    """Return what every step printed in the last run. Missing steps are reported."""
     found = {}
     for step in steps:
         path = guest.out / f"{step.name}.out"
@@ -142,7 +142,7 @@ class Lines:
 
     @classmethod
     def parse(cls, text: str, name: str) -> "Lines":
-        """Raises GuestError when a line is missing."""
+        """Parse the output. Raises GuestError when a line is missing."""
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         by_name: dict[str, dict[str, Any]] = {line["at"]: line for line in lines}
         for needed in ("warm", "end"):
@@ -154,7 +154,7 @@ class Lines:
         return cls(start, by_name["warm"], by_name["end"], ticks, by_name.get("result", empty))
 
     def measured(self, read: Callable[[dict[str, Any]], float]) -> float:
-        """How much a counter grew from the end of the warm-up to the end."""
+        """Return how much a counter grew from the end of the warm-up to the end."""
         return read(self.end) - read(self.warm)
 
     @property
@@ -164,7 +164,7 @@ class Lines:
 
     @property
     def accesses_per_second(self) -> float:
-        """Of the measured part."""
+        """Accesses per second in the measured part."""
         return self.measured(lambda line: line["accesses"]) / self.seconds
 
     @property

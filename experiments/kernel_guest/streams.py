@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams of page numbers, the same on every machine, for eviction policies and for readahead.
 
-No page comes twice in a row: a read that starts where the last one of its descriptor ended is no
-access of its own to the kernel.
+No page comes twice in a row: for the kernel, a read that starts where the last one of its
+descriptor ended is not a separate access.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LARGE_READ_PAGES = 8
 
 @dataclass(frozen=True)
 class Shape:
-    """How long a stream is and over how many pages it goes; the cache holds a quarter of them."""
+    """The length of a stream and its number of pages; the cache has room for a quarter of them."""
 
     pages: int
     accesses: int
@@ -29,12 +29,12 @@ class Shape:
 
     @property
     def cache_pages(self) -> int:
-        """What the cgroup is meant to hold."""
+        """Intended capacity of the cgroup in pages."""
         return self.pages // 4
 
 
 def _spread_repeats(pages: Pages, shape: Shape) -> Pages:
-    """Replaces a page that equals the one before it by the one after it in the file."""
+    """Replace a page that equals the one before it by the next one in the file."""
     for at in np.flatnonzero(pages[1:] == pages[:-1]) + 1:
         following = (int(pages[at - 1]) + 1) % shape.pages
         if at + 1 < len(pages) and following == int(pages[at + 1]):
@@ -52,27 +52,27 @@ def _zipf_ranks(count: int, pages: int, random: np.random.Generator) -> Pages:
 
 
 def zipf(shape: Shape) -> Pages:
-    """Independent draws with popularity 1 / rank^0.99 over all pages, hot ones anywhere."""
+    """Independent draws with popularity 1 / rank^0.99 over all pages; hot pages are anywhere."""
     random = np.random.default_rng(shape.seed)
     places = random.permutation(shape.pages).astype(np.uint64)
     return _spread_repeats(places[_zipf_ranks(shape.accesses, shape.pages, random)], shape)
 
 
 def uniform(shape: Shape) -> Pages:
-    """Independent draws, every page as popular as any other."""
+    """Independent draws; all pages are equally popular."""
     random = np.random.default_rng(shape.seed)
     draws = random.integers(0, shape.pages, shape.accesses).astype(np.uint64)
     return _spread_repeats(draws, shape)
 
 
 def loop(shape: Shape) -> Pages:
-    """The same pages in the same order again and again, a quarter more than fit."""
+    """The same pages in the same order repeatedly, a quarter more than fit."""
     length = shape.cache_pages * 5 // 4
     return (np.arange(shape.accesses) % length).astype(np.uint64)
 
 
 def scan_zipf(shape: Shape) -> Pages:
-    """Zipf draws; every third run of 64 accesses goes on with a scan through the whole file."""
+    """Zipf draws; every third run of 64 accesses continues a scan through the whole file."""
     mixed = zipf(shape)
     runs = np.arange(shape.accesses) // SCAN_RUN_PAGES
     is_scan = runs % 3 == 2
@@ -81,7 +81,7 @@ def scan_zipf(shape: Shape) -> Pages:
 
 
 def phase_change(shape: Shape) -> Pages:
-    """Zipf draws whose hot pages are others in each third of the stream."""
+    """Zipf draws whose hot pages are different ones in each third of the stream."""
     random = np.random.default_rng(shape.seed)
     ranks = _zipf_ranks(shape.accesses, shape.pages, random)
     third = -(-shape.accesses // 3)
@@ -93,12 +93,12 @@ def phase_change(shape: Shape) -> Pages:
 
 
 def sequential(shape: Shape) -> Pages:
-    """The whole file in order, again and again."""
+    """The whole file in order, repeatedly."""
     return (np.arange(shape.accesses) % shape.pages).astype(np.uint64)
 
 
 def strided(shape: Shape) -> Pages:
-    """Runs of reads at a distance of 2 to 40 pages, forwards or backwards, each from anywhere."""
+    """Runs of reads at a distance of 2 to 40 pages, in either direction, from random pages."""
     random = np.random.default_rng(shape.seed)
     steps = random.integers(2, 41, shape.accesses) * random.choice([-1, 1], shape.accesses)
     starts = random.integers(0, shape.pages, shape.accesses)
@@ -109,7 +109,7 @@ def strided(shape: Shape) -> Pages:
 
 
 def interleaved(shape: Shape) -> Pages:
-    """Four streams in turns, each in its quarter of the file: two in order, two at a distance."""
+    """Four streams in turn, each in its quarter of the file: two in order, two at a distance."""
     quarter = shape.pages // 4
     turn = np.arange(shape.accesses)
     stream, read = turn % 4, turn // 4
@@ -119,7 +119,7 @@ def interleaved(shape: Shape) -> Pages:
 
 
 def detours(shape: Shape) -> Pages:
-    """Every sixth page of the first half, and after each 7 reads one of any page of the second."""
+    """Every sixth page of the first half; after each 7 reads a random page of the second half."""
     random = np.random.default_rng(shape.seed)
     half, at = shape.pages // 2, np.arange(shape.accesses)
     ahead = (at - at // 8) * 6 % half
@@ -129,7 +129,7 @@ def detours(shape: Shape) -> Pages:
 
 
 def large_reads(shape: Shape) -> Pages:
-    """The first pages of reads of 8: Zipf over such blocks, and a scan through them."""
+    """The first pages of reads of 8 pages: Zipf over such blocks, and a scan through them."""
     blocks = Shape(shape.pages // LARGE_READ_PAGES, shape.accesses // LARGE_READ_PAGES, shape.seed)
     return scan_zipf(blocks) * np.uint64(LARGE_READ_PAGES)
 
@@ -152,7 +152,7 @@ READAHEAD_STREAMS: dict[str, Callable[[Shape], Pages]] = {
 
 
 def write(name: str, pages: Pages, folder: Path) -> Path:
-    """The stream as a `.u64` file in `folder`."""
+    """Write the stream as a `.u64` file in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.u64"
     pages.tofile(path)

@@ -25,7 +25,7 @@ Written by `make bench-kernel` from `results.json`; README.md says what is measu
 
 
 def _overhead_rows(family: str, costs: measure.Costs, unit: str, goals: bool) -> list[Row]:
-    """A row per size, and their mean, which has the goal."""
+    """Return a row per size, and their mean, which has the goal."""
     found = []
     for mode, base in (("unattached", "stock"), ("noop", "unattached")):
         overheads = measure.overhead_pct(costs, mode, base)
@@ -80,7 +80,7 @@ PARTS: dict[str, Callable[[Sizes, str], list[Row]]] = {
 
 
 def main() -> int:
-    """0 when every part that was named was measured."""
+    """Return 0 when every part that was named has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series' own instructions on a read that finds its page cached, and on one that misses.
+"""Instructions of the patch series on a read whose page is cached, and on one that misses.
 
-Counted by function, so that what else differs between two runs is not in it: all functions that the
-series adds, the programs of the policy, and what it adds to functions that were there before.
+They are counted by function, so that other differences between two runs do not count: all functions
+that the series adds, the programs of the policy, and what the series adds to functions that were
+there before.
 """
 
 import json
@@ -20,10 +21,10 @@ from .measure import STOCK, UNATTACHED, Mode, Sizes
 # Functions of the series, and the programs of policies.
 OWN_PREFIXES = ("__cache_ext_", "cache_ext_", "cx_", "bpf_cache_ext_")
 PROGRAMS = "(bpf)"
-# Of those that a read of a cached page passes, the ones that the series changes.
+# Functions on the path of a read of a cached page that the series changes.
 CHANGED = ("filemap_get_pages", "filemap_read", "folio_mark_accessed")
 LOCKS = ("_raw_spin_lock", "_raw_spin_trylock", "queued_spin_lock_slowpath")
-# A hit of one kind executes the same instructions each time.
+# Every hit of one kind executes the same instructions.
 READS_PER_JOB = 1000
 ALL_CACHED_PCT = 125
 FEW_CACHED_PCT = 25
@@ -31,7 +32,7 @@ FEW_CACHED_PCT = 25
 GOAL_UNATTACHED = 5
 GOAL_HIT = 40
 GOAL_MISS = 420
-# A timer interrupt takes locks, too: what is less than this per read is its.
+# Timer interrupts take locks too. Fewer instructions per read than this are theirs.
 GOAL_LOCKS = 0.5
 
 Profile = Mapping[str, float]
@@ -42,23 +43,23 @@ def _with_prefix(profile: Profile, prefixes: tuple[str, ...]) -> float:
 
 
 def own_functions(profile: Profile) -> float:
-    """Per read: functions of the series and programs."""
+    """Return the instructions per read of functions of the series and of programs."""
     return _with_prefix(profile, OWN_PREFIXES) + profile.get(PROGRAMS, 0)
 
 
 def own_instructions(profile: Profile, stock: Profile) -> float:
-    """Per read that hits: the same, and what functions that were there before execute more."""
+    """Return the instructions per read that hits: own functions, and additions to existing ones."""
     changed = sum(profile.get(name, 0) - stock.get(name, 0) for name in CHANGED)
     return own_functions(profile) + changed
 
 
 def lock_instructions(profile: Profile, unattached: Profile) -> float:
-    """Per read, in spinlocks, beyond those of reads without a policy."""
+    """Return the instructions per read in spinlocks, beyond those of reads without a policy."""
     return _with_prefix(profile, LOCKS) - _with_prefix(unattached, LOCKS)
 
 
 def _modes() -> list[tuple[Mode, float | None]]:
-    """What is counted, and its goal."""
+    """Return what is counted, and its goal."""
     objects = noop_policy.build()
     modes: list[tuple[Mode, float | None]] = [
         (UNATTACHED, GOAL_UNATTACHED),
@@ -72,7 +73,10 @@ def _modes() -> list[tuple[Mode, float | None]]:
 
 
 def misses_per_read(text: str, reads: int) -> float:
-    """Of the long run beyond those of the short one, from what `profile` in guest.sh printed."""
+    """Return the misses per read, from the output of `profile` in guest.sh.
+
+    They are the block reads of the long run minus those of the short one.
+    """
     short, long = map(json.loads, text.splitlines()[-2:])
     return float(long["block_reads"] - short["block_reads"]) / reads
 
@@ -120,9 +124,9 @@ def _few_reads(sizes: Sizes, *cgroup_pct: int) -> Sizes:
 
 
 def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
-    """`kernel.miss_instructions`: a read that misses costs a hit, and what is counted here.
+    """Return `kernel.miss_instructions`: what a read that misses costs beyond a hit.
 
-    Counted in several boots, as where records stand in the table is chance.
+    It is counted in several boots, since the positions of records in the hash table are random.
     """
     sizes = _few_reads(sizes, ALL_CACHED_PCT)
     noop = measure.noop(noop_policy.build())
@@ -147,9 +151,9 @@ def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
 
 
 def run(sizes: Sizes, kernel: str) -> list[Row]:
-    """`kernel.hit_instructions.*` and `kernel.hit_lock_instructions`.
+    """Return `kernel.hit_instructions.*` and `kernel.hit_lock_instructions`.
 
-    Another kernel than the one for counting is compared with itself, unattached.
+    A kernel other than the one for counting is compared with itself without a policy.
     """
     sizes = _few_reads(sizes, ALL_CACHED_PCT)
     modes = _modes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads in the guest, under each kernel, and what they cost."""
+"""Measures the cost of reads in the guest, under each kernel."""
 
 import json
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ JOBS = 8
 
 @dataclass(frozen=True)
 class Sizes:
-    """The file, the cgroups as shares of it, and how much is read."""
+    """The file, the limits of the cgroup as shares of it, and how much is read."""
 
     file_mib: int = 128
     cgroup_pct: tuple[int, ...] = (25, 50, 125)
     reads_per_job: int = 4000
     repeats: int = 9
-    # fio's own memory, which the cgroup is charged with too.
+    # Memory of fio itself, which is charged to the cgroup too.
     margin_mib: int = 8
 
     def cgroup_bytes(self, percent: int) -> int:
-        """Limit of the cgroup that holds `percent` of the file."""
+        """Return the limit of a cgroup with room for `percent` of the file."""
         return (self.file_mib * percent // 100 + self.margin_mib) * MIB
 
 
@@ -45,24 +45,24 @@ class Mode:
     attach: str
 
 
-# With static branches patched, as a distribution's kernel has them.
+# This kernel has its static branches patched, as a distribution's kernel has.
 KERNEL = "counted"
 STOCK = Mode("stock", "counted-stock", ":")
 UNATTACHED = Mode("unattached", KERNEL, ":")
 
 
 def noop(policies: Path) -> Mode:
-    """The patched kernel with the no-op policy attached."""
+    """Return the patched kernel with the no-op policy attached."""
     return Mode("noop", KERNEL, f"attach_noop {policies}")
 
 
 def elsewhere(policies: Path) -> Mode:
-    """The patched kernel with the no-op policy attached to a cgroup in which nothing reads."""
+    """Return the patched kernel with the no-op policy attached to a cgroup without reads."""
     return Mode("elsewhere", KERNEL, f"attach_elsewhere {policies}")
 
 
 def guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
-    """The machine of a kernel, with the file that is read."""
+    """Return the machine of a kernel, with the file that is read."""
     file_bytes = sizes.file_mib * MIB
     return Guest(
         Machine(
@@ -85,7 +85,7 @@ def guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
 
 
 def step(mode: Mode, percent: int, command: str, sizes: Sizes, suffix: str = "") -> Step:
-    """The command in a cgroup that holds `percent` of the file, in that mode."""
+    """Return a step with the command in this mode, in a cgroup that fits `percent` of the file."""
     return Step(
         f"{mode.name}.{percent}{suffix}",
         f"detach_elsewhere\nfresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n"
@@ -95,18 +95,18 @@ def step(mode: Mode, percent: int, command: str, sizes: Sizes, suffix: str = "")
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: CPU time and misses, per read. With -icount a nanosecond is an instruction."""
+    """CPU time and misses per read of one run. With -icount a nanosecond is an instruction."""
 
     cpu_ns: float
     misses: float
 
 
-# By mode and size: every run that was measured, by its number, which says what it read.
+# By mode and size: every measured run, by its number. Runs with the same number read the same.
 Costs = dict[tuple[str, int], dict[int, Cost]]
 
 
 def _cost(text: str, ios: int) -> Cost:
-    """What the long run cost more than the short one: fio's start and end are in both."""
+    """Return the cost of the long run minus the short one; fio's start and end are in both."""
     short, long = json.loads(text.splitlines()[-1])
     return Cost(
         (long["cpu_us"] - short["cpu_us"]) * 1000 / ios,
@@ -115,7 +115,7 @@ def _cost(text: str, ios: int) -> Cost:
 
 
 def costs(modes: Sequence[Mode], icount: bool, sizes: Sizes) -> Costs:
-    """Every repeat, by mode and size; modes of one kernel take turns in one machine."""
+    """Return every repeat, by mode and size. Modes of one kernel take turns in one machine."""
     found: Costs = {}
     for kernel in dict.fromkeys(mode.kernel for mode in modes):
         cells = [
@@ -138,7 +138,7 @@ def costs(modes: Sequence[Mode], icount: bool, sizes: Sizes) -> Costs:
 
 
 def _at_misses(run: Cost, hit_ns: float, misses: float) -> float:
-    """What the run would have cost with so many misses per read.
+    """Return what the run would have cost with `misses` misses per read.
 
     The kernel evicts slightly differently in every run, and a miss costs much more than a hit.
     """
@@ -146,7 +146,7 @@ def _at_misses(run: Cost, hit_ns: float, misses: float) -> float:
 
 
 def overhead_pct(found: Costs, mode: str, base: str) -> dict[int, list[float]]:
-    """By size: cost of every run of `mode` over that of `base` with the same reads, in percent."""
+    """Return the overhead of `mode` over `base` in percent, by size, of runs with equal reads."""
     overheads = {}
     for percent in [size for name, size in found if name == mode and (base, size) in found]:
         runs, others = found[mode, percent], found[base, percent]
@@ -161,6 +161,6 @@ def overhead_pct(found: Costs, mode: str, base: str) -> dict[int, list[float]]:
 
 
 def _hit_ns(found: Costs, mode: str) -> float:
-    """Cost of a read where all of the file fits."""
+    """Return the cost of a read when all of the file fits."""
     largest = max(percent for name, percent in found if name == mode)
     return median(run.cpu_ns for run in found[mode, largest].values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The no-op policy, compiled to BPF as the build does with those under bpf/policies."""
+"""Compiles the no-op policy to BPF, as the build does with the policies under bpf/policies."""
 
 import shutil
 import subprocess
@@ -13,11 +13,11 @@ INCLUDE = ROOT / "bpf" / "include"
 
 
 class CompileError(Exception):
-    """The policy could not be compiled; the compiler's message."""
+    """The policy could not be compiled. The message is the compiler's."""
 
 
 def build() -> Path:
-    """The folder of compiled policies with the no-op policy in it."""
+    """Return the folder of compiled policies with the no-op policy in it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(SOURCE / "policy.toml", FOLDER / "noop.toml")
     done = subprocess.run(

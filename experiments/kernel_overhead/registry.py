@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the registry in proportion to what is cached, under every policy."""
+"""Memory of the registry relative to the cached bytes, under every policy."""
 
 from experiments.kernel_guest.guest_run import Guest, Step, run_steps
 from experiments.shared.rows import Row
@@ -22,7 +22,7 @@ def _counts(text: str) -> dict[str, int]:
 
 
 def run() -> list[Row]:
-    """`kernel.registry_pct` of the policy that needs most, and with its ghosts."""
+    """Return `kernel.registry_pct` of the policy that needs most, without and with its ghosts."""
     names = manifest.attachable()
     command = f"""
 	fresh_cgroup {CGROUP_MIB * MIB}

@@ -25,7 +25,7 @@ from cachepilot.vm.host import kernel_image
 from . import measure, noop_policy
 from .measure import STOCK, UNATTACHED, Mode, Sizes
 
-# Of the kernel, called when a domain name is written: guest.sh does so.
+# Kernel function that is called when a domain name is written, which guest.sh does to set a mark.
 MARK = "proc_do_uts_string"
 MARKS = 3
 KERNEL_START = 0xFFFFFFFF80000000
@@ -41,7 +41,7 @@ class Symbols:
 
     @classmethod
     def of(cls, kernel: str) -> "Symbols":
-        """Those of a kernel; raises VmError when it is not built."""
+        """Return the functions of a kernel. Raises VmError when it is not built."""
         listed = subprocess.run(
             ["nm", "--numeric-sort", kernel_image(kernel).with_name("vmlinux")],
             check=True,
@@ -54,13 +54,16 @@ class Symbols:
         return cls([address for address, _ in functions], [name for _, name in functions])
 
     def address(self, name: str) -> int:
-        """Raises GuestError when the kernel has no such function."""
+        """Return the address of a function.
+
+        Raises GuestError when the kernel has no such function.
+        """
         if name not in self.names:
             raise GuestError(f"the kernel has no function {name}")
         return self.addresses[self.names.index(name)]
 
     def name(self, address: int) -> str:
-        """The function there; (user) and (bpf) for what is not of the kernel's image."""
+        """Return the function at an address; (user) or (bpf) for code outside the kernel image."""
         if address < KERNEL_START:
             return "(user)"
         at = bisect.bisect_right(self.addresses, address) - 1
@@ -77,7 +80,7 @@ def _counts(path: Path, symbols: Symbols) -> Counter[str]:
 
 
 def per_read(prefix: Path, first: int, symbols: Symbols, reads: int) -> dict[str, float]:
-    """By function: the long run between two marks minus the short one before it."""
+    """Return, by function, the long run between two marks minus the short one before it."""
     marks = [_counts(Path(f"{prefix}.{first + i}"), symbols) for i in range(MARKS)]
     short, long = marks[1].copy(), marks[2].copy()
     short.subtract(marks[0])
@@ -91,12 +94,12 @@ Profiles = dict[tuple[str, int], dict[str, float]]
 
 
 def printed(kernel: str, mode: Mode, percent: int) -> str:
-    """What the guest printed when that mode and size were counted last."""
+    """Return what the guest printed when this mode and size were last counted."""
     return (OUT / f"{kernel}-guest" / f"{mode.name}.{percent}.out").read_text("utf-8")
 
 
 def profiles(kernel: str, modes: Sequence[Mode], sizes: Sizes) -> Profiles:
-    """By mode and size of the cgroup: instructions per read of each function."""
+    """Return the instructions per read of each function, by mode and size of the cgroup."""
     symbols = Symbols.of(kernel)
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.glob(f"{kernel}.*"):
@@ -120,7 +123,7 @@ def profiles(kernel: str, modes: Sequence[Mode], sizes: Sizes) -> Profiles:
 
 
 def _table(found: dict[str, dict[str, float]], percent: int, rows: int) -> Table:
-    """The functions that differ most between the first mode and the last."""
+    """Return a table of the functions that differ most between the first mode and the last."""
     first, *_, last = found.values()
     names = set(first) | set(last)
     differing = sorted(names, key=lambda name: -abs(last.get(name, 0) - first.get(name, 0)))
@@ -135,7 +138,7 @@ def _table(found: dict[str, dict[str, float]], percent: int, rows: int) -> Table
 
 
 def main() -> int:
-    """0 when every mode was measured."""
+    """Return 0 when every mode has been measured."""
     parser = argparse.ArgumentParser(prog="where", description=__doc__)
     parser.add_argument("--rows", type=int, default=25, help="functions in each table")
     parser.add_argument("--reads", type=int, default=1000, help="by each of the 8 jobs")

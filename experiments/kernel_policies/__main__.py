@@ -46,7 +46,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0 when every workload that was named ran."""
+    """Return 0 when every workload that was named has run."""
     arguments = _arguments()
     context = QUICK if arguments.quick else Context()
     folder = EXPERIMENT

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RocksDB reads while it compacts: the admission filter keeps compaction threads out.
+"""RocksDB reads during compaction: the admission filter keeps compaction threads out.
 
-Reads come at a pace that the device can serve: a share of what it serves as fast as it can, which
-is measured before. Of reads that come as fast as they are answered the filter would change how many
-there are, not how long they take.
+Reads come at a pace that the device can serve: a share of its highest rate, which is measured
+first. If each read came as soon as the last one is answered, the filter would change the number of
+reads and not their latency.
 """
 
 import shutil
@@ -24,14 +24,14 @@ KEYS = 100_000  # of 1,000 bytes
 RUNS = 8
 THREADS = 4
 PACE = 0.65
-"""Of the GETs that the device serves beside the compaction under the default."""
+"""Share of the GETs that the device serves beside the compaction under the default."""
 # 2.61 ms to 2.16 ms in section 6.1.5 of the paper.
 GOAL = 2.16 / 2.61
 STORE = f"{SCRATCH}/store"
 
 
 def _build_store() -> str:
-    """The store as an archive, made once on the host."""
+    """Return the archive of the store, which is made once on the host."""
     archive = BUILD / "store.tar"
     if not archive.is_file():
         say("writing the RocksDB store")
@@ -48,7 +48,7 @@ def _build_store() -> str:
 
 
 def run(context: Context) -> list[Row]:
-    """`kernel.admission_p99_ratio`: P99 of reads with the filter over that of the default."""
+    """Return `kernel.admission_p99_ratio`: P99 of reads with the filter over the default's."""
     archive = _build_store()
     shape = streams.Shape(pages=KEYS, accesses=200_000)
     path = context.stream("store-keys", streams.zipf(shape))
@@ -81,7 +81,7 @@ def _step(name: str, repeat: int, command: str, pace: float) -> Step:
 def _played(
     context: Context, guest: str, steps: Sequence[Step]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """By policy, P99 in microseconds and GETs a second of each run."""
+    """Return, by policy, P99 in microseconds and GETs a second of each run."""
     found: dict[str, tuple[list[float], list[float]]] = {}
     for name, text in run_steps(context.guest(guest, IOPS, []), steps).items():
         result = Lines.parse(text, name).result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every workload of this experiment is given: how large to be, and the machine."""
+"""Parameters that all workloads of this experiment share: their sizes, and the machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ DEFAULTS = ("default", "mglru.native")
 
 
 class SkippedError(Exception):
-    """A workload cannot run here; its rows stay as they were."""
+    """A workload cannot run here. Its rows stay as they were."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """How large to be. `kernel` runs everything, so that only the policy differs."""
+    """Sizes of the workloads. `kernel` runs all of them, so that only the policy differs."""
 
     kernel: str = "patched"
     repeats: int = 2
@@ -42,17 +42,17 @@ class Context:
         prepare: Sequence[str],
         environment: dict[str, str] | None = None,
     ) -> Guest:
-        """A machine whose scratch disk does so many operations a second."""
+        """Return a machine whose scratch disk serves `iops` operations a second."""
         machine = Machine(kernel=self.kernel, iops=iops, timeout_seconds=3600)
         lines = [f". {LIBRARY}", *prepare]
         return Guest(machine, BUILD / name, lines, environment or {})
 
     def stream(self, name: str, pages: Pages) -> Path:
-        """The stream as a file that the guest sees."""
+        """Write the stream to a file that the guest can read."""
         return write(name, pages, BUILD / "streams")
 
     def names(self, policies: Sequence[str]) -> list[str]:
-        """The kernel's own, then `policies` unless only the former can run."""
+        """Return the kernel's own policies, and `policies` if this kernel can run them."""
         return [*DEFAULTS, *(policies if self.policies else ())]
 
 

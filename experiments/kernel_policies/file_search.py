@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten searches of a tree of sources that is 1.4 times as large as the cgroup."""
+"""Ten searches of a source tree that is 1.4 times as large as the cgroup."""
 
 import json
 import shutil
@@ -13,20 +13,20 @@ from experiments.shared.rows import Row
 
 from .context import BUILD, DEFAULTS, PAGE_BYTES, SCRATCH, Context, SkippedError
 
-# Few, so that the disk and not the emulated CPU decides.
+# Low, so that the disk and not the emulated CPU is the bottleneck.
 IOPS = 250
 GOAL = 1.9
 TREE_SHARE = 1.4
 SOURCES = Path("/usr/src/linux-source-6.12.tar.xz")
 FOLDERS = ("block", "fs", "kernel", "mm", "net")
-# What cannot go yet: 32 pages of readahead for each of two readers, 31 in the batch of each of two
-# CPUs that have not joined the LRU.
+# Pages that cannot be evicted yet: 32 pages of readahead for each of two readers, and 31 pages in
+# the batch of each of two CPUs that have not joined the LRU.
 SPARED_PAGES = 128
 TREE = f"{SCRATCH}/tree"
 
 
 def _pack() -> Path:
-    """An archive of the tree, made once: the guest would take minutes to decompress it."""
+    """Return an archive of the tree, made once: the guest would take minutes to decompress it."""
     archive = BUILD / "tree.tar"
     if archive.is_file():
         return archive
@@ -52,7 +52,7 @@ def _tree_pages(archive: Path) -> int:
 
 
 def run(context: Context) -> list[Row]:
-    """`kernel.filesearch_speedup.default` and `.mglru`: their time over that of `mru`."""
+    """Return `kernel.filesearch_speedup.default` and `.mglru`: their time over that of `mru`."""
     archive = _pack()
     limit = int(_tree_pages(archive) * PAGE_BYTES / TREE_SHARE)
     command = f"""
@@ -61,7 +61,7 @@ def run(context: Context) -> list[Row]:
 	search {context.search_passes} {TREE}
 """
     names = [*DEFAULTS, *((f"mru spared_pages={SPARED_PAGES}",) if context.policies else ())]
-    # Ten passes are repeats enough.
+    # One run is enough, since it has ten passes.
     cells = [(name, 0) for name in names]
     steps = [
         Step(f"{name.split()[0]}.{repeat}", command.replace("NAME", name)) for name, repeat in cells

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GETs beside SCANs by other threads: the policy that is told of them, and fadvise()."""
+"""GETs beside SCANs by other threads: a policy that knows the scanning tasks, and fadvise()."""
 
 from statistics import median
 
@@ -17,14 +17,14 @@ FILE_MIB = 320
 GOAL = 1.5
 GET_THREADS = 4
 SCAN_PAGES = 2048
-# Of so many keys in a row one is ever asked for by GETs.
+# GETs ask for one in this many consecutive keys only.
 READ_SHARE = 8
 ADVICE = ("noreuse", "dontneed", "sequential")
 FILE = f"{SCRATCH}/keys"
 
 
 def _steps(context: Context) -> dict[str, str]:
-    """Commands by name: the kernel's own, with each advice, and the policy that is told."""
+    """Return commands by name: the kernel's own policies, each advice, and the policies to test."""
     shape = streams.Shape(pages=FILE_MIB * MIB // PAGE_BYTES // READ_SHARE, accesses=200_000)
     path = context.stream("gets", streams.zipf(shape) * np.uint64(READ_SHARE))
     program_path = program("get_scan")
@@ -55,7 +55,7 @@ def _rows_of(label: str, runs: list[Lines]) -> list[Row]:
 
 
 def run(context: Context) -> list[Row]:
-    """`kernel.getscan_gain`: GET throughput over the default, and what advice does instead."""
+    """Return `kernel.getscan_gain`: GET throughput over the default, and with advice instead."""
     commands = _steps(context)
     steps = [
         Step(f"{label}.{repeat}", command)
@@ -68,7 +68,7 @@ def run(context: Context) -> list[Row]:
 
 
 def rows(outputs: dict[str, str]) -> list[Row]:
-    """The rows of what was printed, by `LABEL.REPEAT`; without a default there are no gains."""
+    """Return the rows of the output, by `LABEL.REPEAT`. Without a default there are no gains."""
     runs: dict[str, list[Lines]] = {}
     for name, text in outputs.items():
         runs.setdefault(name.rpartition(".")[0], []).append(Lines.parse(text, name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots, drawn from the rows alone: the same rows give the same bytes."""
+"""Draws the plots from the rows alone, so that the same rows give the same bytes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from cachepilot.cli.traces.plots import COLOURS, save
 from cachepilot.results import Result
 
-# Metric, title and axis of each plot: one bar per policy.
+# Title and axis of each plot, by metric. A plot has one bar per policy.
 PLOTS = {
     "kernel.zipf_reads_per_second": ("Zipf point reads, a tenth of the file fits", "reads/s"),
     "kernel.zipf_block_reads": (
@@ -46,6 +46,6 @@ def _bars(family: str, results: Sequence[Result], path: Path) -> None:
 
 
 def write(results: Sequence[Result], folder: Path) -> None:
-    """Writes every plot that has rows."""
+    """Write every plot that has rows."""
     for family in PLOTS:
         _bars(family, results, folder / f"{family.removeprefix('kernel.')}.svg")

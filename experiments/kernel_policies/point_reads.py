@@ -21,7 +21,7 @@ Runs = dict[str, list[Lines]]
 
 
 def _play(context: Context, stream: str, policies: list[str]) -> Runs:
-    """Every policy on the stream, `repeats` times, in turns."""
+    """Play every policy on the stream in turn, `repeats` times."""
     shape = streams.Shape(
         pages=FILE_MIB * MIB // PAGE_BYTES,
         accesses=context.zipf_accesses if stream == "zipf" else context.uniform_accesses,
@@ -50,7 +50,7 @@ def _rates(runs: Runs, name: str) -> list[float]:
 
 
 def _side_by_side(stream: str, runs: Runs) -> list[Row]:
-    """Throughput and block reads of every policy, without goals."""
+    """Return throughput and block reads of every policy, without goals."""
     rows = []
     for name in runs:
         label = name.replace(".", "_")
@@ -90,7 +90,7 @@ def _mglru_ratio(stream: str, runs: Runs) -> list[Row]:
 
 
 def run_zipf(context: Context) -> list[Row]:
-    """`kernel.zipf_gain.POLICY` against the better of the kernel's own, and the MGLRU ratio."""
+    """Return `kernel.zipf_gain.POLICY` over the better of the kernel's own, and the MGLRU ratio."""
     runs = _play(context, "zipf", context.names([*CANDIDATES, "mglru"]))
     rows = [*_side_by_side("zipf", runs), *_mglru_ratio("zipf", runs)]
     bases = {name: median(_rates(runs, name)) for name in DEFAULTS if name in runs}
@@ -114,6 +114,6 @@ def run_zipf(context: Context) -> list[Row]:
 
 
 def run_uniform(context: Context) -> list[Row]:
-    """The MGLRU ratio where no page is more popular than another."""
+    """Return the MGLRU ratio when no page is more popular than another."""
     runs = _play(context, "uniform", context.names(["mglru"]))
     return [*_side_by_side("uniform", runs), *_mglru_ratio("uniform", runs)]

@@ -22,7 +22,7 @@ FILE = f"{SCRATCH}/swapped"
 
 
 def _at(ticks: list[dict[str, Any]], ns: int) -> tuple[float, float]:
-    """Accesses and misses at that time, between the two lines around it."""
+    """Return accesses and misses at a time, interpolated between the two lines around it."""
     for before, after in pairwise(ticks):
         if before["ns"] <= ns <= after["ns"]:
             share = (ns - before["ns"]) / (after["ns"] - before["ns"])
@@ -36,7 +36,7 @@ def _at(ticks: list[dict[str, Any]], ns: int) -> tuple[float, float]:
 
 
 def differences(text: str) -> list[float]:
-    """Of every swap: miss ratio of the ten seconds after it less that of the ten before."""
+    """Return, for every swap, the miss ratio of the ten seconds after it minus that before it."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     ticks = [line for line in lines if line["at"] in ("warm", "tick", "end")]
     ticks.sort(key=lambda line: line["ns"])
@@ -51,7 +51,7 @@ def differences(text: str) -> list[float]:
 
 
 def run(context: Context) -> list[Row]:
-    """`kernel.swap_disturbance`: the largest of three swaps."""
+    """Return `kernel.swap_disturbance`: the largest of three swaps."""
     if not context.policies:
         raise SkippedError("needs the patched kernel")
     shape = streams.Shape(pages=FILE_MIB * MIB // PAGE_BYTES, accesses=1_500_000)

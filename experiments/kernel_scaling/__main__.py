@@ -41,7 +41,7 @@ def _worst(metric: str, values: Sequence[float], unit: str, reference: str) -> R
 
 
 def _speedup(runs: Sequence[Run], fewest: int, most: int) -> float:
-    """Reads per second of the most threads over those of the fewest."""
+    """Return reads per second with the most threads, divided by those with the fewest."""
     rates = {
         count: median(run.reads_per_second for run in runs if run.threads == count)
         for count in (fewest, most)
@@ -50,7 +50,7 @@ def _speedup(runs: Sequence[Run], fewest: int, most: int) -> float:
 
 
 def rows_of(found: dict[str, list[Run]], sizes: Sizes) -> list[Row]:
-    """Rows of every policy, and the worst of all of them."""
+    """Return the rows of every policy, and the worst of all policies."""
     fewest, most = min(sizes.threads), max(sizes.threads)
     threads = f"the worst of {', '.join(map(str, sizes.threads))} threads"
     plain = _speedup(found[NO_POLICY], fewest, most)
@@ -85,7 +85,7 @@ def rows_of(found: dict[str, list[Run]], sizes: Sizes) -> list[Row]:
 
 
 def main() -> int:
-    """0 when every policy was measured."""
+    """Return 0 when every policy has been measured."""
     shipped = manifest.attachable()
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="POLICY", help=", ".join(shipped))
@@ -101,7 +101,7 @@ def main() -> int:
     say(f"locks of the series: {', '.join(sorted(names))}")
     found = measure(policies, names, sizes)
     rows = rows_of(found, sizes)
-    # Some of the policies, or small: no result of the experiment.
+    # A run of some of the policies, or a small one, is not a result of the experiment.
     folder = EXPERIMENT
     if arguments.quick or arguments.names:
         folder = ROOT / "build" / "kernel-scaling" / "trial"

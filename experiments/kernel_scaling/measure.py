@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that read what is cached, under each policy, and what was counted of locks meanwhile."""
+"""Runs threads that read cached pages, under each policy, and counts locks meanwhile."""
 
 import json
 import re
@@ -18,7 +18,7 @@ MIB = 1 << 20
 BUILD = ROOT / "build" / "kernel-scaling"
 FILE = "/mnt/scratch/cached"
 NO_POLICY = "default"
-# A run of hit_threads: a line of JSON, what /proc/lock_stat shows, and a line "end".
+# Output of a run of hit_threads: a line of JSON, the text of /proc/lock_stat, and a line "end".
 _RUN = re.compile(r"^(\{[^\n]*\})\n(.*?)^end$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,7 +34,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Run:
-    """Of one number of threads: reads, all of which hit, their time, and the series' locks."""
+    """One run with a number of threads: reads (all hits), their time, and the series' locks."""
 
     threads: int
     reads: int
@@ -43,12 +43,12 @@ class Run:
 
     @property
     def reads_per_second(self) -> float:
-        """Of all threads together."""
+        """Reads per second of all threads together."""
         return self.reads / self.seconds
 
 
 def runs_of(text: str, names: frozenset[str]) -> list[Run]:
-    """The runs that the program printed."""
+    """Return the runs that the program printed."""
     found = []
     for line, shown in _RUN.findall(text):
         told = json.loads(line)
@@ -70,7 +70,10 @@ def _command(policy: str, sizes: Sizes) -> str:
 
 
 def measure(policies: Sequence[str], names: frozenset[str], sizes: Sizes) -> dict[str, list[Run]]:
-    """The runs of every policy, and of none under NO_POLICY; one that failed is missing."""
+    """Return the runs of every policy, and those without a policy under NO_POLICY.
+
+    A policy that failed is missing.
+    """
     machine = Machine(
         kernel="scaling",
         cpus=max(sizes.threads),

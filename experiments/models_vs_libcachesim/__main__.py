@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0 when every benchmark ran or was skipped with a reason, 1 when one failed."""
+    """Return 0 when every benchmark ran or was skipped with a reason, 1 when one failed."""
     arguments = _arguments()
     context = QUICK if arguments.quick else Context()
     folder: Path = arguments.out or (QUICK_FOLDER if arguments.quick else EXPERIMENT)

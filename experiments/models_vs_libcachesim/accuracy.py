@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Miss ratios of full simulation, batch 1, against an independent simulator's (policies.tsv)."""
+"""Compares miss ratios of full simulation, batch 1, with an independent one (policies.tsv)."""
 
 from cachepilot import _models, manifest
 
@@ -7,7 +7,7 @@ from .context import Context
 from .rows import Row
 from .traces import Reference, recorded, references
 
-# Policies that must agree, and those that may also be better than the reference.
+# Policies that must agree, and policies that may also be better than the reference.
 EXACT_GOALS = {"fifo": 0.0005, "lru": 0.0005, "mru": 0.0005, "clock": 0.002, "sieve": 0.002}
 OR_LOWER_GOALS = {"s3fifo": 0.01, "twoq": 0.01, "arc": 0.01, "lirs": 0.01, "wtinylfu": 0.01}
 
@@ -18,7 +18,7 @@ def _error(cell: Reference, miss_ratio: float) -> float:
 
 
 def run(context: Context) -> list[Row]:
-    """Per policy the largest error over all cells, and the cell."""
+    """Return, per policy, the largest error over all cells, and its cell."""
     cells = references()
     columns = {cell.policy for cell in cells}
     names = [name for name in [*manifest.policies(), manifest.OPT] if name in columns]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every benchmark of this experiment is given: how large to be, and where to say so."""
+"""Parameters that all benchmarks of this experiment share: their sizes, and progress messages."""
 
 import os
 import sys
@@ -14,12 +14,12 @@ EXPERIMENT = Path(__file__).resolve().parent
 
 
 class SkippedError(Exception):
-    """A benchmark cannot run here; its rows stay as they were."""
+    """A benchmark cannot run here. Its rows stay as they were."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """How large to be. `max_requests` bounds the recorded traces that are used."""
+    """Sizes of the benchmarks. `max_requests` bounds the recorded traces that are used."""
 
     zipf_requests: int = 20_000_000
     zipf_pages: int = 1_000_000
@@ -31,7 +31,7 @@ class Context:
     started: float = field(default_factory=time.monotonic)
 
     def say(self, message: str) -> None:
-        """One line of progress on stderr, after the seconds since the start."""
+        """Print one line of progress to stderr, with the seconds since the start."""
         print(f"[{time.monotonic() - self.started:5.0f} s] {message}", file=sys.stderr, flush=True)
 
 
@@ -47,12 +47,16 @@ QUICK = Context(
 
 
 def list_policies() -> list[str]:
-    """The policies that only move pages between lists, as opposed to scoring a batch of them."""
+    """Return the policies that only move pages between lists, and do not score batches of pages."""
     return [name for name, policy in manifest.policies().items() if "scoring" not in policy.needs]
 
 
 def trace_folder() -> Path:
-    """The recorded traces: CACHEPILOT_TRACES, or `shared/traces` beside the checkout."""
+    """Return the folder of recorded traces.
+
+    It is CACHEPILOT_TRACES, or `shared/traces` beside the checkout. Raises SkippedError when there
+    are no traces in it.
+    """
     beside = ROOT.parent / "shared" / "traces"
     folder = Path(os.environ.get("CACHEPILOT_TRACES", beside))
     if not (folder / "index.tsv").is_file():

@@ -6,7 +6,7 @@ from .context import Context, SkippedError, list_policies, trace_folder
 from .rows import Row
 from .traces import zipf_file
 
-# The exact profiler of the peer's C program; the wheel of 0.3.5 offers no stack distances.
+# Speed of the exact profiler in the peer's C program. The 0.3.5 wheel has no stack distances.
 PEER_EXACT_MREQ_S = 0.58
 PEER_EXACT = "14 x the exact profiler of libCacheSim's C program, as published with the goal"
 SHARDS_GOALS = {
@@ -18,7 +18,7 @@ COVERAGE = "models.shards_errorbar_coverage"
 
 
 def run_shards(context: Context) -> list[Row]:
-    """Error of SHARDS on the recorded traces of at least 100,000 pages, over seeds."""
+    """Return the error of SHARDS, over seeds, on the recorded traces of at least 100,000 pages."""
     folder = trace_folder()
     if not context.shards_traces:
         raise SkippedError(f"the traces of {folder} with 100,000 pages are too long for this")
@@ -51,7 +51,7 @@ def run_shards(context: Context) -> list[Row]:
 
 
 def run_curves(context: Context) -> list[Row]:
-    """Throughput of the LRU curves on the synthetic trace, one thread."""
+    """Return the throughput of the LRU curves on the synthetic trace, with one thread."""
     details: dict[str, dict[str, object]] = {
         "models.exact_mreq_s": {
             "goal": 14 * PEER_EXACT_MREQ_S,
@@ -72,7 +72,7 @@ def run_curves(context: Context) -> list[Row]:
 
 
 def run_bank(context: Context) -> list[Row]:
-    """All policies at 16 sizes: time per raw access and memory; memory of single instances."""
+    """Return time per raw access and memory of all policies at 16 sizes, and instances' memory."""
     grid = "all policies x 16 sizes, geometric from 1% to 100% of the footprint"
     details: dict[str, dict[str, object]] = {
         "models.bank_ns_per_access": {"goal": 150.0, "reference": f"{grid}, R = 0.01"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Miniature against full simulation of every policy, and what choosing by miniatures costs."""
+"""Compares miniature with full simulation of every policy, and the regret of choosing by it."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -21,14 +21,17 @@ REGRET_GOAL = 0.01
 
 
 def _grid(footprint_pages: int) -> NDArray[np.uint64]:
-    """16 sizes, each the same factor above the one before, from 1% of the footprint to all."""
+    """Return 16 sizes with a constant factor between them, from 1% to 100% of the footprint."""
     first = max(1.0, footprint_pages / 100)
     sizes = np.geomspace(first, footprint_pages, POINTS).round()
     return np.unique(sizes.astype(np.uint64))
 
 
 def _rate(footprint_pages: int) -> float:
-    """Leaves at least 8,192 pages: three standard deviations are added, as choice_rate does."""
+    """Return a rate that leaves at least 8,192 pages.
+
+    Three standard deviations are added, as in choice_rate.
+    """
     wanted = SAMPLED_PAGES + 3 * sqrt(SAMPLED_PAGES)
     return min(1.0, wanted / footprint_pages)
 
@@ -36,7 +39,7 @@ def _rate(footprint_pages: int) -> float:
 def _both(
     trace: Recorded, sizes: NDArray[np.uint64], rate: float
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
-    """Miss ratios per policy at each size: full and in miniature, on every core."""
+    """Return miss ratios per policy at each size, full and in miniature, simulated on all cores."""
     names = list(manifest.policies())
     results = _models.simulate(str(trace.path), names, [int(size) for size in sizes])
     ratios = np.array([result.miss_ratio for result in results]).reshape(len(names), -1)
@@ -46,7 +49,10 @@ def _both(
 
 
 def run_minisim(context: Context) -> list[Row]:
-    """Mean absolute error over policies, traces and sizes; and of those cells not taken whole."""
+    """Return the mean absolute error over policies, traces and sizes.
+
+    There is also a mean over only the traces that were sampled, with R < 1.
+    """
     errors: dict[tuple[str, str], float] = {}
     sampled: list[str] = []
     whole: list[str] = []
@@ -95,7 +101,7 @@ def _cells(trace: Recorded, rate: float) -> list[Cell]:
 
 
 def _regret_rows(family: str, cells: Sequence[Cell], said: str) -> list[Row]:
-    """Mean regret of each way of choosing, and the worst of the cells."""
+    """Return the mean regret of each way of choosing, and the worst of the cells."""
     rows = []
     for regret in regrets(cells):
         by_curves = regret.strategy == BY_CURVES
@@ -118,7 +124,7 @@ def _regret_rows(family: str, cells: Sequence[Cell], said: str) -> list[Row]:
 
 
 def run_choice(context: Context) -> list[Row]:
-    """Regret over every trace at 1, 10 and 30%; and over the traces that were not taken whole."""
+    """Return the regret over every trace at 1, 10 and 30%, and over only the traces with R < 1."""
     cells: list[Cell] = []
     sampled: list[Cell] = []
     for trace in recorded(context):

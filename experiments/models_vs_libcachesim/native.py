@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks written in Rust, under models/benches: run, and their rows read."""
+"""Runs the benchmarks written in Rust, under models/benches, and reads their rows."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from .rows import Row
 
 @dataclass(frozen=True)
 class Measured:
-    """A line that a program printed; `better`, goal and reference are the caller's to say."""
+    """A line that a program printed. The caller adds `better`, goal and reference."""
 
     metric: str
     value: float
@@ -23,16 +23,16 @@ class Measured:
     spread: tuple[float, float]
 
     def row(self, **others: Any) -> Row:
-        """The row of results.json."""
+        """Return the row of results.json."""
         return Row(self.metric, self.value, self.unit, runs=self.runs, spread=self.spread, **others)
 
 
 class NativeError(Exception):
-    """A Rust benchmark failed; it has said why on stderr."""
+    """A Rust benchmark failed. It has printed the reason to stderr."""
 
 
 def run(context: Context, bench: str, arguments: Sequence[str]) -> list[Measured]:
-    """Builds and runs `models/benches/BENCH.rs`; its stderr is passed on."""
+    """Build and run `models/benches/BENCH.rs`. Its stderr is passed on."""
     cargo = ["cargo", "bench", "--quiet", "--locked", "--package", "cachepilot-models"]
     command = [*cargo, "--profile", context.cargo_profile, "--bench", bench, "--"]
     context.say(f"models/benches/{bench}.rs")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer: libcachesim from PyPI, run the fastest way it offers.
+"""The peer: libcachesim from PyPI, run in its fastest way.
 
 A whole trace is one call into its C code, which reads a memory-mapped oracleGeneral file and
-simulates one cache; object sizes are ignored, so that a size is a number of objects.
+simulates one cache. Object sizes are ignored, so a size is a number of objects.
 """
 
 import time
@@ -14,7 +14,7 @@ from typing import Any
 from .context import Context, SkippedError
 
 VERSION = "0.3.5"
-# Policy folder -> class of the peer for the same algorithm.
+# Maps each policy folder to the peer's class for the same algorithm.
 CLASSES = {
     "fifo": "FIFO",
     "lru": "LRU",
@@ -34,7 +34,10 @@ CALIBRATION_RUNS = 2
 
 
 class Peer:
-    """The peer with one trace open. Times are seconds around creation and the one call."""
+    """The peer with one trace open.
+
+    Times are seconds for the creation of the cache and the one call.
+    """
 
     def __init__(self, trace: Path) -> None:
         if find_spec("libcachesim") is None:
@@ -62,12 +65,15 @@ class Peer:
         return time.perf_counter() - start, float(miss_ratio)
 
     def simulate(self, policy: str, size_pages: int, requests: int = -1) -> tuple[float, float]:
-        """(seconds, miss ratio) of the class for `policy`, reading the trace included."""
+        """Return (seconds, miss ratio) of the class for `policy`, including reading the trace."""
         make = getattr(self._library, CLASSES[policy])
         return self._simulate(lambda: make(size_pages, hashpower=self.hash_power), requests)
 
     def read_seconds(self, size_pages: int) -> float:
-        """Seconds to read and decode the trace: its `nop` cache does nothing with a request."""
+        """Return the seconds to read and decode the trace.
+
+        The `nop` cache ignores requests.
+        """
         parameters = self._native.CommonCacheParams(
             cache_size=size_pages,
             default_ttl=86400,
@@ -77,7 +83,7 @@ class Peer:
         return self._simulate(lambda: self._native.nop_init(parameters), -1)[0]
 
     def calibrate(self, context: Context, size_pages: int) -> None:
-        """Chooses the initial hash table that makes its LRU fastest at this size.
+        """Choose the initial hash table that makes its LRU fastest at this size.
 
         The default of the wheel, 2^24 buckets, is far too large for the caches of a processor.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots, drawn from the rows alone: the same rows give the same bytes."""
+"""Draws the plots from the rows alone, so that the same rows give the same bytes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from cachepilot.cli.traces.plots import COLOURS, save
 from cachepilot.results import Result
 
 MET, SHORT, NEUTRAL, GOAL = COLOURS[0], COLOURS[1], "#999999", COLOURS[6]
-# Errors of nothing have no place on a logarithmic axis.
+# An error of 0 cannot be shown on a logarithmic axis.
 LEAST_ERROR = 1e-6
 
 
 def _of(results: Sequence[Result], family: str) -> dict[str, Result]:
-    """Rows below `family`, by the last part of their metric."""
+    """Return the rows below `family`, by the last part of their metric."""
     prefix = f"{family}."
     found = [result for result in results if result.metric.startswith(prefix)]
     return {result.metric.removeprefix(prefix): result for result in found}
@@ -38,9 +38,9 @@ def _title(axes: Axes, text: str) -> None:
 
 
 def plot_speedup(results: Sequence[Result], path: Path) -> None:
-    """A bar per policy against the peer as installed, with whiskers for the spread.
+    """Draw a bar per policy against the peer as installed, with whiskers for the spread.
 
-    A diamond is the ratio to the peer at its best, a line the goal.
+    A diamond is the ratio to the peer with its best settings, and a line is the goal.
     """
     rows = _of(results, "models.speedup")
     best = _of(results, "models.speedup_tuned_alone")
@@ -69,7 +69,7 @@ def plot_speedup(results: Sequence[Result], path: Path) -> None:
 
 
 def plot_error(results: Sequence[Result], path: Path) -> None:
-    """A dot per policy: its largest error, a tick for its goal."""
+    """Draw a dot per policy for its largest error, and a tick for its goal."""
     rows = _of(results, "models.sim_error_max")
     names = sorted(rows, key=lambda name: -rows[name].value)
     if not names:
@@ -89,7 +89,7 @@ def plot_error(results: Sequence[Result], path: Path) -> None:
 
 
 def plot_regret(results: Sequence[Result], path: Path) -> None:
-    """A bar per way of choosing: mean regret; a dot for the worst cell."""
+    """Draw a bar per way of choosing for the mean regret, and a dot for the worst cell."""
     means = _of(results, "models.choice_regret")
     worst = _of(results, "models.choice_regret_max")
     for row in results:
@@ -118,7 +118,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
 
 
 def write(results: Sequence[Result], folder: Path) -> None:
-    """Writes every plot that has rows."""
+    """Write every plot that has rows."""
     plot_speedup(results, folder / "speedup.svg")
     plot_error(results, folder / "sim_error.svg")
     plot_regret(results, folder / "choice_regret.svg")

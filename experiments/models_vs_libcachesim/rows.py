@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results.json as `make bench-models` merges them."""
+"""Merges rows into results.json for `make bench-models`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ COMMAND = "make bench-models"
 
 
 def merge(path: Path, measured: Sequence[Row]) -> list[Result]:
-    """Puts `measured` into the file and returns all it holds then, ordered by metric.
+    """Merge `measured` into the file, and return all rows of the file, ordered by metric.
 
-    Where one `models.speedup.POLICY` was measured, all were: those of an earlier run that were not
-    measured again are dropped, their policy is gone.
+    If any `models.speedup.POLICY` was measured, all were. Rows of an earlier run that were not
+    measured again are dropped, because their policy no longer exists.
     """
     families = {row.metric.rpartition(".")[0] for row in measured} - {"models"}
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput of full simulation, ours against the peer's, alternating in one process.
 
-Both sides are timed around creation of the cache and one call for the whole trace, one thread.
-`speed` is the whole job as a user has it: the peer as it is installed, each side reading its own
-trace file. `speed_tuned` is the hardest case for us: the peer's hash table is set to the size that
-is fastest here, ours reads an array in memory, and what reading alone takes the peer (its `nop`
-cache) is also subtracted.
+Both sides are timed around the creation of the cache and one call for the whole trace, with one
+thread. `speed` is the whole job as a user has it: the peer as it is installed, with each side
+reading its own trace file. `speed_tuned` is the hardest case for us: the peer's hash table has the
+size that is fastest here, our side reads an array in memory, and the time that reading alone takes
+the peer (with its `nop` cache) is also subtracted.
 """
 
 from collections import defaultdict
@@ -29,8 +29,8 @@ SPEEDUP_GOAL = 3.0
 MREQ_S_GOAL = 30.0
 MREQ_S_POLICIES = ("fifo", "lru", "mru", "clock", "sieve", "arc", "s3fifo", "twoq")
 BYTES_PER_PAGE_GOAL = 64.0
-# A scoring policy reads hundreds of pages per eviction request: asked for one at a time it would
-# be another algorithm than the one that is loaded.
+# A scoring policy reads hundreds of pages per eviction request. With requests for one page, it
+# would be a different algorithm from the one that is loaded.
 SCORING_BATCH = 32
 
 
@@ -91,7 +91,7 @@ def _measure(
 def _ratio_row(
     metric: str, policy: str, times: Times, peer: list[float], requests: int, said: str
 ) -> Row:
-    """Speed-up over `peer` seconds, one per run."""
+    """Return the speed-up over `peer` seconds, one value per run."""
     reference = (
         f"libcachesim {VERSION} {CLASSES[policy]}, same run, {said}, requests/s; "
         f"miss ratio {times.peer_miss_ratio:.4f}, ours {times.miss_ratio:.4f}"
@@ -108,7 +108,7 @@ def _ratio_row(
 
 
 def run(context: Context) -> list[Row]:
-    """Rows of speed-ups over the peer as installed, of throughput and of memory per page."""
+    """Return speed-ups over the peer as installed, throughput, and memory per page."""
     file = zipf_file(context)
     size_pages = int(context.zipf_pages * SIZE_SHARE)
     peer = _open_peer(context)
@@ -143,7 +143,7 @@ def run(context: Context) -> list[Row]:
 
 
 def run_tuned(context: Context) -> list[Row]:
-    """Rows of speed-ups over the peer with its best hash table, with and without its reader."""
+    """Return speed-ups over the peer with its best hash table, with and without its reader."""
     keys = np.fromfile(zipf_file(context), dtype=np.uint64)
     size_pages = int(context.zipf_pages * SIZE_SHARE)
     peer = _open_peer(context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""table.md: every row of results.json, by family of metrics."""
+"""Writes table.md: every row of results.json, by family of metrics."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +16,12 @@ Written by `make bench-models` from `results.json`; README.md says what is measu
 
 
 def _family(result: Result) -> str:
-    """`speedup` of `models.speedup.lru`."""
+    """Return the family of a metric: `speedup` for `models.speedup.lru`."""
     return result.metric.split(".")[1]
 
 
 def write(results: Sequence[Result], path: Path) -> None:
-    """Writes the table: figures that stand alone first, then those of several policies."""
+    """Write the table: figures of no family first, then the families."""
     families = {_family(result) for result in results if result.metric.count(".") > 1}
     sections: dict[str, list[Result]] = {"single figures": []}
     for result in results:

@@ -45,7 +45,7 @@ def _table(name: str) -> list[dict[str, str]]:
 
 
 def references() -> list[Reference]:
-    """Every cell of policies.tsv that is not empty; policies in lower case."""
+    """Return every cell of policies.tsv that is not empty. Policies are in lower case."""
     return [
         Reference(row["name"], int(row["pct"]), int(row["size"]), column.lower(), float(text))
         for row in _table("policies.tsv")
@@ -55,7 +55,7 @@ def references() -> list[Reference]:
 
 
 def recorded(context: Context) -> list[Recorded]:
-    """The recorded traces of at most `max_requests` requests."""
+    """Return the recorded traces of at most `max_requests` requests."""
     sizes: dict[str, set[int]] = {}
     for cell in references():
         sizes.setdefault(cell.trace, set()).add(cell.size_pages)
@@ -76,7 +76,7 @@ def recorded(context: Context) -> list[Recorded]:
 
 
 def _page_hash(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA '14), a bijection."""
+    """Return the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA '14), a bijection."""
     x = keys + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -85,9 +85,9 @@ def _page_hash(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def zipf(requests: int, pages: int) -> NDArray[np.uint64]:
-    """Independent draws from `pages` pages with popularity 1 / rank; keys are hashed ranks.
+    """Draw independently from `pages` pages with popularity 1 / rank; keys are hashed ranks.
 
-    The request's number, hashed, is its random number: the same trace everywhere.
+    The random number of a request is its hashed number, so the trace is the same everywhere.
     """
     cumulative = np.cumsum(1.0 / np.arange(1, pages + 1))
     keys = np.empty(requests, dtype=np.uint64)
@@ -103,7 +103,7 @@ def zipf(requests: int, pages: int) -> NDArray[np.uint64]:
 
 
 def _cached(context: Context, suffix: str, write: Callable[[Path], None]) -> Path:
-    """The file under build/, written now if it is not there."""
+    """Return the file under build/, which is written now if it is missing."""
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"zipf-1.0-{context.zipf_requests}-{context.zipf_pages}{suffix}"
@@ -116,7 +116,7 @@ def _cached(context: Context, suffix: str, write: Callable[[Path], None]) -> Pat
 
 
 def zipf_file(context: Context) -> Path:
-    """The synthetic trace as a `.u64` file."""
+    """Return the synthetic trace as a `.u64` file."""
     return _cached(
         context,
         ".u64",
@@ -125,7 +125,7 @@ def zipf_file(context: Context) -> Path:
 
 
 def zipf_oracle_general(context: Context) -> Path:
-    """The same trace in the format that libcachesim reads fastest, all objects of size 1."""
+    """Return the trace in the format that libcachesim reads fastest, with all objects of size 1."""
     keys = np.fromfile(zipf_file(context), dtype=np.uint64)
 
     def write(path: Path) -> None:

@@ -36,7 +36,7 @@ SECONDS_MAX = 10.0
 
 
 def small(seeds: int) -> list[Row]:
-    """Nodes that the heuristic drains, against the program's, of fleets small enough for it."""
+    """Compare the nodes that the heuristic drains with the exact program's, for small fleets."""
     drained, best, gap, seconds = 0, 0, 0, []
     for seed in range(seeds):
         capacity = (1e12, 20_000.0)[seed % 2]
@@ -63,7 +63,7 @@ def small(seeds: int) -> list[Row]:
 
 
 def _answer(seed: int, nodes: int, tenants: int, capacity_iops: float) -> tuple[float, float]:
-    """Processor seconds that the whole answer takes, and the share of memory left unused."""
+    """Return the processor seconds of the whole answer, and the share of memory left unused."""
     fleet = fleet_of(seed, nodes, tenants, capacity_iops)
     begun = time.process_time()
     found = consolidate(fleet, EVERYBODY, Config())
@@ -74,14 +74,14 @@ def _answer(seed: int, nodes: int, tenants: int, capacity_iops: float) -> tuple[
 
 
 def _seconds_and_left(fleet: Sequence[Snapshot], before: PastByTenant) -> tuple[float, int]:
-    """Processor seconds of the whole answer, and how many nodes stay."""
+    """Return the processor seconds of the whole answer, and the number of nodes that stay."""
     begun = time.process_time()
     found = consolidate(fleet, EVERYBODY, Config(), before=before)
     return time.process_time() - begun, len(fleet) - len(found.drains)
 
 
 def with_a_day(nodes: int, tenants: int, seeds: int) -> list[Row]:
-    """What room for the needs of a day costs: time, and nodes that stay."""
+    """Measure the cost of room for the needs of a day: time, and nodes that stay."""
     seconds, against_peaks, against_now = [], [], []
     for seed in range(seeds):
         fleet = fleet_of(seed, nodes, tenants, 1e12)
@@ -99,7 +99,7 @@ def with_a_day(nodes: int, tenants: int, seeds: int) -> list[Row]:
 
 
 def large(nodes: int, tenants: int, seeds: int) -> list[Row]:
-    """What a large fleet takes with busy devices, and what is left unused where memory decides."""
+    """Measure a large fleet: time with busy and idle devices, and memory unused with idle ones."""
     busy = [_answer(seed, nodes, tenants, 20_000.0) for seed in range(seeds)]
     idle = [_answer(seed, nodes, tenants, 1e12) for seed in range(seeds)]
     seconds = [one[0] for one in (*busy, *idle)]
@@ -111,7 +111,7 @@ def large(nodes: int, tenants: int, seeds: int) -> list[Row]:
 
 
 def main() -> int:
-    """0 when all was measured."""
+    """Return 0 when everything has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets of random tenants, each node with memory to spare, and what they needed for a day."""
+"""Fleets of random tenants, each node with spare memory, and the past needs of a day."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ HOURS = 24
 
 
 def fleet_of(seed: int, nodes: int, tenants: int, capacity_iops: float) -> list[Snapshot]:
-    """Nodes with 1 to 1.6 times the memory that their tenants have, and devices a little unlike."""
+    """Return nodes with 1 to 1.6 times their tenants' memory, and devices that differ a little."""
     random = np.random.default_rng(seed)
     found = []
     for i in range(nodes):
@@ -37,9 +37,10 @@ def fleet_of(seed: int, nodes: int, tenants: int, capacity_iops: float) -> list[
 
 
 def day_of(seed: int, fleet: Sequence[Snapshot]) -> PastByTenant:
-    """What tenants needed: in two to eight hours of the day, its own, each needs most.
+    """Return the needs of tenants over a day, in which each needs most in two to eight hours.
 
-    That is 0.6 to 1 times the memory that it has now, in other hours 0.1 to 0.5 times.
+    These hours differ by tenant. In them it needs 0.6 to 1 times its present memory, otherwise 0.1
+    to 0.5 times.
     """
     random = np.random.default_rng(seed)
     slots = np.arange(SLOTS)
@@ -58,7 +59,7 @@ def day_of(seed: int, fleet: Sequence[Snapshot]) -> PastByTenant:
 
 
 def all_at_once(before: PastByTenant) -> PastByTenant:
-    """The same as if each needed its most at one time."""
+    """Return the needs as if every tenant needed its most at the same time."""
     return {
         tenant: PastNeeds.of_node(
             past.slots[-1:], past.size_bytes.max(keepdims=True), past.device_iops[:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From system calls to reads of pages: descriptors, the offsets they share, and the files."""
+"""Converts system calls to page reads: tracks descriptors, the offsets they share, and files."""
 
 import os
 import stat
@@ -12,15 +12,15 @@ from pathlib import Path
 from strace_output import Call, Exit, descriptor
 
 PAGE_BITS = 12
-# Columns of a recording; a row is a run of pages read by one call.
+# Columns of a recording. A row is a run of pages that one call read.
 COLUMNS = ("time_ns", "device", "inode", "first", "pages", "task")
-# File systems whose files look regular and have no page cache.
+# File systems whose files look regular but have no page cache.
 PSEUDO = {"proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "devpts"}
 
 
 @dataclass
 class OpenFile:
-    """An open file description: what descriptors made by dup and fork share."""
+    """An open file description, which descriptors made by dup and fork share."""
 
     device: int = 0
     inode: int = 0  # 0: not a regular file
@@ -31,7 +31,7 @@ class OpenFile:
 
 @dataclass
 class Descriptor:
-    """One number of a descriptor table."""
+    """One entry of a descriptor table."""
 
     file: OpenFile
     close_on_exec: bool = False
@@ -50,7 +50,7 @@ class Task:
 
 
 def pseudo_devices() -> set[int]:
-    """`st_dev` of the mounted file systems that have no page cache."""
+    """Return `st_dev` of the mounted file systems that have no page cache."""
     devices = set()
     for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
         mount, _, rest = line.partition(" - ")
@@ -61,9 +61,9 @@ def pseudo_devices() -> set[int]:
 
 
 class Tracker:
-    """Follows every task of a recording; `reads` and `tasks` are what it found.
+    """Follows every task of a recording; `reads` and `tasks` are the results.
 
-    `not_recorded` counts what a trace of system calls cannot place or see, by reason.
+    `not_recorded` counts, by reason, what a trace of system calls cannot attribute or see.
     """
 
     def __init__(self) -> None:
@@ -94,16 +94,17 @@ class Tracker:
             self._handlers |= dict.fromkeys(names.split(), handler)
 
     def system_calls(self) -> list[str]:
-        """Names of the calls that must be traced."""
+        """Return the names of the calls that must be traced."""
         return sorted(self._handlers)
 
     def see(self, event: Call | Exit) -> None:
-        """Takes the next event of the recording."""
+        """Process the next event of the recording."""
         if not self.tasks and isinstance(event, Call):
             self._start(event.task, {}, "")
         task = self._alive.get(event.task)
         if task is None:
-            # A child may run before its parent's fork returns: it waits for its table.
+            # A child may run before its parent's fork returns. Its events wait for its descriptor
+            # table.
             self._early.setdefault(event.task, []).append(event)
         elif isinstance(event, Exit):
             del self._alive[event.task]
@@ -111,7 +112,7 @@ class Tracker:
             self._handlers[event.name](event, task)
 
     def finish(self) -> None:
-        """Counts what never found its place."""
+        """Count the events of tasks whose fork was never seen."""
         lost = sum(len(events) for events in self._early.values())
         if lost:
             self.not_recorded["calls of unknown tasks"] += lost
@@ -121,7 +122,7 @@ class Tracker:
         self.tasks.append(self._alive[task])
 
     def _identify(self, path: str | None) -> OpenFile:
-        """The file at an absolute path, looked at while the command still runs."""
+        """Return the file at an absolute path, which is looked up while the command still runs."""
         if path is None or not path.startswith("/") or path.startswith("/proc/"):
             return OpenFile()
         try:
@@ -131,12 +132,15 @@ class Tracker:
             return OpenFile()
         if not stat.S_ISREG(status.st_mode) or status.st_dev in self._pseudo:
             return OpenFile()
-        # dev_t of the kernel: 12 bits of major number, 20 of minor.
+        # The kernel's dev_t has 12 bits of major number and 20 of minor.
         device = os.major(status.st_dev) << 20 | os.minor(status.st_dev)
         return OpenFile(device, status.st_ino)
 
     def _file(self, text: str, task: Task) -> OpenFile:
-        """The open file behind `3</a/b>`; one opened before the recording has no known offset."""
+        """Return the open file behind `3</a/b>`.
+
+        The offset of a file that was opened before the recording is not known.
+        """
         number, path = descriptor(text)
         if number not in task.table:
             file = self._identify(path)
@@ -151,7 +155,7 @@ class Tracker:
             self.not_recorded["reads at an unknown offset"] += 1
             return
         first, last = start >> PAGE_BITS, (start + call.result - 1) >> PAGE_BITS
-        # The kernel does not count a read that goes on in the page where the last one ended.
+        # The kernel does not count a read that continues in the page where the last one ended.
         first += first == file.last_page
         file.last_page = last
         if first > last:
@@ -193,7 +197,10 @@ class Tracker:
     def _transferred(
         self, call: Call, task: Task, source: tuple[str, str], target: tuple[str, str]
     ) -> None:
-        """Both ends are (descriptor, where): `[8] => [16]`, or NULL for the shared offset."""
+        """Process a transfer.
+
+        Each end is (descriptor, where): `[8] => [16]`, or NULL for the shared offset.
+        """
         for (text, where), is_source in ((source, True), (target, False)):
             file = self._file(text, task)
             at = file.offset if where == "NULL" else int(where.split("]")[0].strip("["))
@@ -259,5 +266,5 @@ def _advance(file: OpenFile, count: int) -> None:
 
 
 def _copy(table: Table) -> Table:
-    """What fork makes: new descriptors of the same open files."""
+    """Return what fork makes: new descriptors of the same open files."""
     return {number: Descriptor(d.file, d.close_on_exec) for number, d in table.items()}

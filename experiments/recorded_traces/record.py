@@ -34,11 +34,14 @@ TASKS_SHOWN = 6
 
 
 class RecordError(Exception):
-    """A recording that cannot be made, in one line."""
+    """A recording cannot be made. The message is one line."""
 
 
 def page_records(reads: "dict[str, array[int]]") -> NDArray[np.void]:
-    """One record per page of every read, in order of time; times count from the first one."""
+    """Return one record per page of every read, by time.
+
+    Times count from the first record.
+    """
     columns = {name: np.array(column, dtype=np.uint64) for name, column in reads.items()}
     order = np.argsort(columns["time_ns"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
@@ -55,7 +58,7 @@ def page_records(reads: "dict[str, array[int]]") -> NDArray[np.void]:
 
 
 class Recording:
-    """A command under strace, followed line by line while it runs."""
+    """A command under strace, whose output is followed line by line while it runs."""
 
     def __init__(self, command: list[str], limit_seconds: float, limit_pages: int) -> None:
         self.tracker = Tracker()
@@ -68,12 +71,13 @@ class Recording:
         self._partial = b""
 
     def run(self) -> None:
-        """Runs the command to its end or to a limit."""
+        """Run the command to its end or to a limit."""
         calls = ",".join("?" + name for name in self.tracker.system_calls())
         with tempfile.TemporaryDirectory(prefix="cachepilot-record-") as folder:
             fifo = Path(folder) / "strace"
             os.mkfifo(fifo)
-            # Without a writer of its own it would be at its end until strace has opened it.
+            # Opened for writing too; otherwise the FIFO would report its end until strace has
+            # opened it.
             lines = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
             try:
                 with subprocess.Popen(
@@ -112,7 +116,7 @@ class Recording:
         return self.stopped_by is not None
 
     def _take(self, lines: int) -> None:
-        """Handles the lines that are there."""
+        """Process the lines that are available."""
         try:
             data = os.read(lines, 1 << 16)
         except BlockingIOError:
@@ -125,7 +129,7 @@ class Recording:
 
 
 def summary(recording: Recording, records: NDArray[np.void], seconds: float) -> dict[str, object]:
-    """What was recorded and what was not."""
+    """Return what was recorded and what was not."""
     tracker = recording.tracker
     not_recorded = dict(tracker.not_recorded)
     if recording.parser.lines_not_understood:
@@ -149,7 +153,7 @@ def summary(recording: Recording, records: NDArray[np.void], seconds: float) -> 
 
 
 def record(command: list[str], out: Path, limits: tuple[float, int]) -> dict[str, object]:
-    """Runs `command` under strace, writes `out`, and returns the summary."""
+    """Run `command` under strace, write `out`, and return the summary."""
     for program in ("strace", command[0]):
         if shutil.which(program) is None:
             raise RecordError(f"{program}: command not found")
@@ -168,7 +172,7 @@ def record(command: list[str], out: Path, limits: tuple[float, int]) -> dict[str
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Record the file reads of a command as a trace.")
     parser.add_argument("out", type=Path, help="trace to write, .cptrace or .cptrace.zst")
     parser.add_argument("--limit-seconds", type=float, default=120.0)

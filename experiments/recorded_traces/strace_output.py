@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of `strace -f -y -s 0 --absolute-timestamps=unix,ns` as completed system calls."""
+"""Parses `strace -f -y -s 0 --absolute-timestamps=unix,ns` into completed system calls."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Exit:
 
 
 def unescape(text: str) -> str:
-    """A path as strace prints it, to the path itself."""
+    """Convert a path as strace prints it to the path itself."""
 
     def character(match: re.Match[str]) -> str:
         code = match[1]
@@ -43,12 +43,13 @@ def unescape(text: str) -> str:
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if code[0] in "01234567" else NAMED.get(code, code)
 
-    # Escapes stand for bytes; what is not UTF-8 stays as the surrogates that os functions take.
+    # Escapes stand for bytes. Bytes that are not UTF-8 become surrogates, which os functions
+    # accept.
     return ESCAPE.sub(character, text).encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def descriptor(text: str) -> tuple[int, str | None]:
-    """`3</a/b>` as (3, "/a/b"); (-1, None) for what is no descriptor."""
+    """Parse `3</a/b>` as (3, "/a/b"); (-1, None) if it is not a descriptor."""
     found = DESCRIPTOR.match(text)
     if not found:
         return -1, None
@@ -57,7 +58,7 @@ def descriptor(text: str) -> tuple[int, str | None]:
 
 
 def _split_call(text: str) -> tuple[list[str], str] | None:
-    """`a, [b, c]) = 0` as (["a", "[b, c]"], " = 0"), or None when no parenthesis closes it."""
+    """Parse `a, [b, c]) = 0` as (["a", "[b, c]"], " = 0"); None if no parenthesis closes it."""
     args = [""]
     depth = at = 0
     while token := TOKEN.match(text, at):
@@ -74,14 +75,14 @@ def _split_call(text: str) -> tuple[list[str], str] | None:
 
 
 class Parser:
-    """Joins the two halves of interrupted calls; one instance per strace output."""
+    """Joins the two halves of interrupted calls. Each strace output needs its own instance."""
 
     def __init__(self) -> None:
         self.lines_not_understood = 0
         self._unfinished: dict[int, tuple[str, str]] = {}
 
     def parse(self, line: str) -> Call | Exit | None:
-        """The call that `line` completes, the end of a task, or None for anything else."""
+        """Return the call that `line` completes, the end of a task, or None for anything else."""
         found = LINE.match(line)
         if not found:
             self.lines_not_understood += 1
@@ -102,7 +103,7 @@ class Parser:
 
     def _ended(self, task: int, text: str) -> Exit | None:
         if found := SUPERSEDED.search(text):
-            # A thread that calls execve goes on under the id of its process.
+            # A thread that calls execve continues under the id of its process.
             self._unfinished[task] = self._unfinished.pop(int(found[1]), ("", ""))
             return None
         self._unfinished.pop(task, None)
@@ -112,7 +113,8 @@ class Parser:
         self._unfinished[task] = (name, start)
         if name != "close":
             return None
-        # Another thread may get the number before this call is seen to return.
+        # Another thread may get the descriptor number before strace reports that this close
+        # returned.
         return self._call(task, time_ns, name, start.rstrip() + ") = 0")
 
     def _call(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results.json: made, checked, merged with those of earlier runs, written."""
+"""Rows of results.json: creates them, checks them, merges them with earlier runs, writes them."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Row:
     """One figure. `spread` is the least and the greatest of `runs` runs.
 
-    `value` is their median, of a metric that ends in `.worst` the worst of them.
+    `value` is their median. In a metric that ends in `.worst`, it is the worst of them.
     """
 
     metric: str
@@ -42,20 +42,20 @@ class Row:
         goal: float | None = None,
         **others: Any,
     ) -> "list[Row]":
-        """The median of several runs, and `METRIC.worst`, on which the goal stands."""
+        """Return the median of several runs, and `METRIC.worst`, to which the goal applies."""
         middle = cls.of_runs(metric, values, unit, **others)
         worst = min(values) if middle.better == "higher" else max(values)
         return [middle, replace(middle, metric=f"{metric}.worst", value=worst, goal=goal)]
 
     @classmethod
     def of_runs(cls, metric: str, values: Sequence[float], unit: str, **others: Any) -> "Row":
-        """The median of several runs, and their spread."""
+        """Return the median of several runs, and their spread."""
         spread = (min(values), max(values))
         return cls(metric, median(values), unit, runs=len(values), spread=spread, **others)
 
 
 def machine() -> str:
-    """Processor model and number of cores."""
+    """Return the processor model and the number of cores."""
     model = platform.machine()
     for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
         if line.startswith("model name"):
@@ -65,7 +65,7 @@ def machine() -> str:
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit that is checked out there, with `-dirty` when tracked sources differ from it."""
+    """Return the commit that is checked out, with `-dirty` if tracked sources differ from it."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(
@@ -82,7 +82,7 @@ def _rounded(value: float) -> float:
 
 
 def as_json(row: Row, origin: dict[str, str]) -> dict[str, Any]:
-    """The row as results.json has it; `origin` says by what command, commit and machine."""
+    """Return the row as in results.json. `origin` has the command, commit and machine."""
     fields = asdict(row)
     low, high = row.spread or (row.value, row.value)
     fields["value"] = _rounded(row.value)
@@ -98,9 +98,9 @@ def merge(
     origin: dict[str, str],
     is_stale: Callable[[str], bool] = lambda _: False,
 ) -> list[Result]:
-    """Puts `rows` into the file and returns all it holds then, ordered by metric.
+    """Merge `rows` into the file, and return all rows of the file, ordered by metric.
 
-    A row replaces the one of the same metric; `is_stale` names those of earlier runs to drop.
+    A row replaces the one with the same metric. `is_stale` selects rows of earlier runs to drop.
     """
     new = {row.metric: as_json(row, origin) for row in rows}
     old = json.loads(path.read_text("utf-8")) if path.is_file() else []

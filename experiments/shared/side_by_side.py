@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work in processes of its own, for what does not depend on how fast the machine is."""
+"""Runs work in separate processes, for results that do not depend on the machine's speed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +12,6 @@ Found = TypeVar("Found")
 
 
 def side_by_side(work: Callable[[Job], Found], jobs: Iterable[Job]) -> Iterator[Found]:
-    """What `work` makes of each job, in their order; a process that fails ends it all."""
+    """Yield the result of `work` for each job, in order. A process that fails ends everything."""
     with ProcessPoolExecutor(PROCESSES) as pool:
         yield from pool.map(work, jobs)

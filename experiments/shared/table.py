@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results.json as lines of a Markdown table."""
+"""Formats rows of results.json as lines of a Markdown table."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ COLUMNS = (
 
 
 def number(value: float) -> str:
-    """Four significant digits, thousands whole."""
+    """Format with four significant digits; from 1,000 on without decimals."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def line(result: Result) -> str:
-    """One row under COLUMNS."""
+    """Return one row of the table under COLUMNS."""
     sign = "≥" if result.better == "higher" else "≤"
     goal = "" if result.goal is None else f"{sign} {number(result.goal)}"
     status = {"short": "**short**", "met": "met", "no goal": ""}[result.status]
@@ -41,12 +41,12 @@ def line(result: Result) -> str:
 
 
 def section(title: str, results: Sequence[Result]) -> str:
-    """A heading and its table."""
+    """Return a heading and its table."""
     return "\n".join([f"## {title}\n", COLUMNS, *map(line, results), ""])
 
 
 def write(path: Path, head: str, results: Sequence[Result]) -> None:
-    """The file beside results.json: a head, where the rows come from, and one table of them."""
+    """Write the file beside results.json: a head, the origins of the rows, and one table."""
     path.write_text("\n".join([head, origins(results), section("Results", results)]), "utf-8")
 
 
@@ -57,7 +57,7 @@ def publish(
     command: str,
     is_stale: Callable[[str], bool],
 ) -> None:
-    """Merges what was measured now into results.json of a folder, and writes table.md beside it.
+    """Merge new rows into results.json of a folder, and write table.md beside it.
 
     See `rows.merge` for `is_stale`.
     """
@@ -67,6 +67,6 @@ def publish(
 
 
 def origins(results: Iterable[Result]) -> str:
-    """A list of the machines and commits that the rows come from."""
+    """Return a list of the machines and commits that the rows come from."""
     machines = dict.fromkeys(f"{result.machine}, commit {result.commit}" for result in results)
     return "".join(f"- {machine}\n" for machine in machines)

@@ -20,7 +20,7 @@ SHARES = (0.01, 0.03, 0.10, 0.30)
 PAGES_MIN = 64
 REQUESTS_MAX = 2_000_000
 MARGIN = 0.002
-"""Of miss ratio: what a policy must miss less than all others to be the sole best of a cell."""
+"""A policy is the sole best of a cell if its miss ratio is below all others by more than this."""
 TRIED: Mapping[str, tuple[Mapping[str, int], ...]] = {
     "s3fifo": (
         *({"small_pct": value} for value in (1, 3, 20, 40, 70)),
@@ -45,12 +45,12 @@ Cell = Mapping[str, float]
 
 
 def name_of(policy: str, tunables: Mapping[str, int]) -> str:
-    """A variant as a part of the name of a metric."""
+    """Return a variant as a part of the name of a metric."""
     return ".".join([policy, *(f"{key}_{value}" for key, value in tunables.items())])
 
 
 def cells(trace: Path) -> Iterator[Cell]:
-    """All sizes of one trace that have enough pages."""
+    """Yield the cells of all sizes of one trace that have enough pages."""
     keys = _models.trace_keys(str(trace), REQUESTS_MAX)
     footprint = int(np.unique(keys).size)
     sizes = sorted({size for share in SHARES if (size := int(share * footprint)) >= PAGES_MIN})
@@ -68,7 +68,7 @@ def cells(trace: Path) -> Iterator[Cell]:
 
 
 def rows(found: list[Cell]) -> list[Row]:
-    """Of each variant, what it adds to the candidates that there are."""
+    """Return, for each variant, what it adds to the present candidates."""
     made = [Row("models.variants.cells", len(found), "cells", better="higher")]
     for policy, variants in TRIED.items():
         for tunables in variants:
@@ -82,12 +82,12 @@ def rows(found: list[Cell]) -> list[Row]:
 
 
 def known(cell: Cell) -> list[float]:
-    """Miss ratios of the candidates that are no variants."""
+    """Return the miss ratios of the candidates that are not variants."""
     return [ratio for name, ratio in cell.items() if "." not in name]
 
 
 def main() -> None:
-    """Writes the rows and their table."""
+    """Write the rows and their table."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
     arguments = parser.parse_args()

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exponentially decayed windows over a stream of accesses.
+//! Exponential decay of the weight of accesses in a stream.
 
 use crate::error::{Error, Result};
 
-/// Weights are renormalised above this, long before a sum of them could overflow.
+/// Weights are renormalised above this value, long before a sum of them could overflow.
 const MAX_WEIGHT: f64 = 1e150;
-/// The weight is constant within a step of this share of a half-life (a change of 1.1%).
+/// The weight is constant over a step of this fraction of a half-life, during which it would change
+/// by 1.1%.
 const STEPS_PER_HALF_LIFE: u64 = 64;
 
-/// Gives each access a weight such that an access one half-life older counts half as much.
+/// Gives each access a weight such that an access one half-life older weighs half as much.
 ///
-/// Decaying every count at every access would cost O(counts); here the weight of *new* accesses
-/// grows instead (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE '09), and everything
-/// is scaled down together when the weight becomes large, once in about 500 half-lives.
+/// Decaying every count at every access would take O(counts) time. Here the weight of *new*
+/// accesses grows instead (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE '09). When the
+/// weight becomes large, once in about 500 half-lives, everything is scaled down together.
 #[derive(Debug, Clone)]
 pub struct Ageing {
     half_life: Option<u64>,
@@ -22,7 +23,7 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// `half_life` is in accesses; `None` weighs all accesses the same.
+    /// Creates a decay with a half-life in accesses. With `None`, all accesses weigh the same.
     ///
     /// # Errors
     /// [`Error::Argument`] when the half-life is 0.
@@ -33,7 +34,7 @@ impl Ageing {
         Ok(Self { half_life, weight: 1.0, total: 0.0, accesses: 0 })
     }
 
-    /// Changes how fast accesses fade from now on; what has faded stays so.
+    /// Changes the half-life from now on. The relative weights of past accesses stay as they are.
     ///
     /// # Errors
     /// [`Error::Argument`] when the half-life is 0.
@@ -43,32 +44,34 @@ impl Ageing {
         Ok(())
     }
 
-    /// Forgets all accesses so far but their number.
+    /// Discards the weights of all accesses so far, but not their number.
     pub fn restart(&mut self) {
         self.weight = 1.0;
         self.total = 0.0;
     }
 
-    /// Sum of the weights in units of the newest access: how many accesses stand behind a mean.
+    /// Returns the sum of the weights in units of the newest access, which is the effective number
+    /// of accesses in a mean.
     #[must_use]
     pub fn effective_accesses(&self) -> f64 {
         self.total / self.weight
     }
 
-    /// The most accesses that may be passed to [`Self::advance`] at once, at least 1.
+    /// Returns the largest number of accesses that may be passed to [`Self::advance`] at once, at
+    /// least 1.
     #[must_use]
     pub fn max_step(&self) -> usize {
         self.half_life.map_or(usize::MAX, |h| (h / STEPS_PER_HALF_LIFE).max(1) as usize)
     }
 
-    /// The weight of the newest accesses.
+    /// Returns the weight of the newest accesses.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Counts the next `accesses` and returns the weight that each of them carries; exactly 1
-    /// without a half-life.
+    /// Counts the next `accesses` and returns the weight of each of them. Without a half-life the
+    /// weight is exactly 1.
     #[inline]
     pub fn advance(&mut self, accesses: usize) -> f64 {
         let weight = self.weight;
@@ -80,8 +83,8 @@ impl Ageing {
         weight
     }
 
-    /// When the weight has become large, the factor that every sum of weights must be multiplied
-    /// by before the next [`Self::advance`].
+    /// Returns, if the weight has become large, the factor by which the caller must multiply every
+    /// sum of weights before the next [`Self::advance`].
     #[inline]
     #[must_use]
     pub fn renormalise(&mut self) -> Option<f64> {
@@ -94,13 +97,13 @@ impl Ageing {
         Some(factor)
     }
 
-    /// Sum of the weights of all accesses so far.
+    /// Returns the sum of the weights of all accesses so far.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.total
     }
 
-    /// Accesses so far, not weighted.
+    /// Returns the unweighted number of accesses so far.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.accesses

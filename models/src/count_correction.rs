@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Correction of a sampled miss ratio for a sample that has more or fewer accesses than its rate
-//! says, and the standard error of the result, from disjoint sub-samples.
+//! Corrects a sampled miss ratio when the sample has more or fewer accesses than its rate implies,
+//! and computes the standard error of the result from disjoint sub-samples.
 
-/// By how much each of K sub-samples, and the sample as a whole, falls short of the accesses
-/// expected at its rate.
+/// The deficits of accesses that the correction is computed from: by how much each of K
+/// sub-samples, and the sample as a whole, falls short of the accesses expected at its rate.
 ///
-/// SHARDS-adj (FAST '15, section 3.3) makes hits of the whole difference, which is right when it
-/// comes from a few hot pages. Where it is no larger than one standard error of the number of
-/// sampled accesses, chance in the choice of ordinary pages explains it, and the share of it that
-/// misses is the slope of misses over accesses between the sub-samples (a regression estimator:
-/// Cochran, Sampling Techniques, ch. 7); what goes beyond is left to SHARDS-adj. On traces without
-/// hot pages this takes a quarter off the error at a rate of 0.01.
+/// SHARDS-adj (FAST '15, section 3.3) counts the whole difference as hits, which is right when a
+/// few hot pages cause it. If the difference is no larger than one standard error of the number of
+/// sampled accesses, chance in the choice of ordinary pages explains it. The share of it that
+/// misses is then the slope of misses over accesses between the sub-samples (a regression
+/// estimator: Cochran, Sampling Techniques, ch. 7). The part beyond one standard error is left to
+/// SHARDS-adj. On traces without hot pages this reduces the error at a rate of 0.01 by a quarter.
 ///
-/// The sub-samples are K simple random samples without replacement, so with s^2 the variance
-/// between their curves (SHARDS-adj, to err on the wide side), s^2 / K * (1 - R) is the variance
-/// of their mean around the population (Cochran, section 2.6): none is left at R = 1.
+/// The sub-samples are K simple random samples without replacement. If s^2 is the variance between
+/// their curves (with SHARDS-adj, to err on the wide side), then s^2 / K * (1 - R) is the variance
+/// of their mean around the population (Cochran, section 2.6). It is 0 at R = 1.
 pub(crate) struct CountCorrection {
     lacking: Vec<f64>,
     lacking_mean: f64,
@@ -25,8 +25,9 @@ pub(crate) struct CountCorrection {
 }
 
 impl CountCorrection {
-    /// `seen`: sampled accesses of each sub-sample; `seen_total`: of the whole sample;
-    /// `expected_total`: all accesses times the rate.
+    /// Creates the correction. `seen` are the sampled accesses of each sub-sample, `seen_total`
+    /// those of the whole sample, and `expected_total` is the number of all accesses times the
+    /// rate.
     pub(crate) fn new(
         seen: impl Iterator<Item = f64>,
         seen_total: f64,
@@ -43,13 +44,13 @@ impl CountCorrection {
         Self { lacking, lacking_mean, lacking_squares, correctable, difference, rate }
     }
 
-    /// Share of the expected accesses that are lacking or, negative, too many.
+    /// Returns the share of the expected accesses that is lacking; negative if there are too many.
     pub(crate) fn difference(&self) -> f64 {
         self.difference
     }
 
-    /// What to add to the SHARDS-adj miss ratio of the whole sample, and its standard error, from
-    /// the SHARDS-adj miss ratios of the sub-samples.
+    /// Returns what to add to the SHARDS-adj miss ratio of the whole sample, and its standard
+    /// error, from the SHARDS-adj miss ratios of the sub-samples.
     pub(crate) fn correct(&self, sub_samples: &[f64]) -> (f64, f64) {
         let (mean, squares) = mean_and_squares(sub_samples);
         let stderr = variance_of_mean(squares, sub_samples.len(), self.rate).sqrt();
@@ -58,13 +59,13 @@ impl CountCorrection {
         }
         let pairs = sub_samples.iter().zip(&self.lacking);
         let products: f64 = pairs.map(|(m, l)| (m - mean) * (l - self.lacking_mean)).sum();
-        // A lacking access that would have missed was counted as a hit: negative slope.
+        // A lacking access that would have missed was counted as a hit, so the slope is negative.
         let missing_share = (-products / self.lacking_squares).clamp(0.0, 1.0);
         (missing_share * self.correctable, stderr)
     }
 
-    /// Standard error of the difference between two SHARDS-adj miss ratios of the same sub-samples:
-    /// what is too much or too little in both of a sub-sample is not in it.
+    /// Returns the standard error of the difference between two SHARDS-adj miss ratios of the same
+    /// sub-samples. An excess or deficit of a sub-sample that is the same in both cancels.
     pub(crate) fn step_stderr(&self, before: &[f64], here: &[f64]) -> f64 {
         let steps = before.iter().zip(here).map(|(before, here)| before - here);
         let mean = steps.clone().sum::<f64>() / before.len() as f64;
@@ -78,7 +79,7 @@ fn variance_of_mean(squares: f64, count: usize, rate: f64) -> f64 {
     squares / (k - 1.0) / k * (1.0 - rate)
 }
 
-/// Mean, and sum of squared differences from it.
+/// Returns the mean, and the sum of squared differences from it.
 fn mean_and_squares(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     (mean, values.iter().map(|value| (value - mean).powi(2)).sum())

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Code that is compiled for instructions which not every processor has.
+//! Functions compiled for instructions that not every processor has.
 
-/// `Some` of what a function returns that is compiled for CPU features, or `None` where the
-/// processor lacks one of them. The features stand once, so what is compiled for and what is looked
-/// for cannot differ; and a call of the body to a function with `target_feature` compiles only when
-/// the list has all that this one needs.
+/// Compiles a function for a list of CPU features and calls it. Evaluates to `Some` of its result,
+/// or to `None` if the processor lacks one of the features.
+///
+/// The list appears once, so the features that the code is compiled for and those that are checked
+/// at run time cannot differ. A call in the body to another function with `target_feature` compiles
+/// only if the list includes all features of that function.
 macro_rules! with_cpu_features {
     (
         [$($feature:tt),+],
@@ -14,7 +16,7 @@ macro_rules! with_cpu_features {
         fn compiled($($name: $type),*) -> $result $body
 
         if $(std::arch::is_x86_feature_detected!($feature))&&+ {
-            // SAFETY: this processor has every feature that the function is compiled for.
+            // SAFETY: the processor has every feature that the function is compiled for.
             Some(unsafe { compiled($($value),*) })
         } else {
             None
@@ -34,7 +36,8 @@ mod tests {
 
     #[test]
     fn one_feature_that_is_missing_is_enough_to_leave_it() {
-        // AMD has the first and Intel the second; of the others, hosts differ.
+        // AMD processors have the first feature, Intel ones the second. The other features differ
+        // between hosts.
         let sse4a_sm4 = with_cpu_features!(["sse4a", "sm4"], fn() -> bool { true });
         let both = is_x86_feature_detected!("sse4a") && is_x86_feature_detected!("sm4");
         assert_eq!(sse4a_sm4.is_some(), both);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Miss ratio curves and the grids of sizes they are asked for.
+//! Miss ratio curves, and grids of the cache sizes at which they are computed.
 
 use serde::{Deserialize, Serialize};
 
-/// Miss ratio as a function of cache size. The lists have one entry per size, in the order
-/// the sizes were asked for.
+/// Miss ratio as a function of cache size. The lists have one entry per size, in the order in which
+/// the sizes were requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Cache sizes, pages.
@@ -13,37 +13,41 @@ pub struct Curve {
     pub miss_ratio: Vec<f64>,
     /// Standard error of `miss_ratio`; 0 where it is exact. See [`Curve::error_bar`].
     pub stderr: Vec<f64>,
-    /// Standard error of the difference between a miss ratio and the one before it in the list,
-    /// that of the first one itself. Most of `stderr` is common to all sizes, and not in this.
+    /// Standard error of the difference between a miss ratio and the previous one in the list; for
+    /// the first entry, that of the miss ratio itself. Most of `stderr` is common to all sizes and
+    /// cancels in the difference.
     pub step_stderr: Vec<f64>,
     /// Requests seen, sampled or not.
     pub requests: u64,
-    /// Requests that the curve was computed from.
+    /// Requests that the curve is computed from.
     pub sampled: u64,
-    /// Share of pages sampled, in (0, 1]; for fixed-size SHARDS the rate at the end.
+    /// Share of pages sampled, in (0, 1]. For fixed-size SHARDS it is the rate at the end.
     pub rate: f64,
 }
 
-/// Student's t with 15 degrees of freedom (16 sub-samples, see [`crate::shards::SUB_SAMPLES`])
-/// that 95% of values lie within.
+/// Two-sided 95% quantile of Student's t with 15 degrees of freedom (16 sub-samples, see
+/// [`crate::shards::SUB_SAMPLES`]).
 const T_95: f64 = 2.131;
-/// An event that a sample of n never showed has a probability of at most 3 / n, at 95%
-/// (the rule of three: Hanley, Lippman-Hand, JAMA 1983).
+/// An event that never occurs in a sample of n has, at 95% confidence, a probability of at most 3 /
+/// n (the rule of three: Hanley, Lippman-Hand, JAMA 1983).
 const RULE_OF_THREE: f64 = 3.0;
 
 impl Curve {
-    /// Half-width of the error bar at `point`: the truth lies within `miss_ratio` plus or minus
-    /// this at nominally 95% of points. It is t * `stderr` with Student's t for the number of
-    /// sub-samples, and at least 3 (1 - R) / sampled, since sub-samples that all lack a rare event
-    /// agree with each other and are wrong. 0 for an exact curve.
+    /// Returns the half-width of the error bar at `point`: nominally at 95% of points, the true
+    /// miss ratio lies within `miss_ratio` plus or minus this value. It is 0 for an exact curve.
+    ///
+    /// The value is t * `stderr`, with Student's t for the number of sub-samples. It is at least 3
+    /// (1 - R) / sampled, because sub-samples that all lack a rare event agree with each other and
+    /// are wrong.
     #[must_use]
     pub fn error_bar(&self, point: usize) -> f64 {
         (T_95 * self.stderr[point]).max(self.least_bar())
     }
 
-    /// Half-width of the error bar of the difference between `point` and the one before it, as
-    /// [`Self::error_bar`]: accesses that the sample never showed may hit at one size only. At the
-    /// first point it is that of the miss ratio itself.
+    /// Returns the half-width of the error bar of the difference between `point` and the point
+    /// before it, computed as in [`Self::error_bar`]. The lower bound applies too: accesses that
+    /// are not in the sample may hit at one of the two sizes only. At the first point it is the
+    /// error bar of the miss ratio itself.
     #[must_use]
     pub fn step_bar(&self, point: usize) -> f64 {
         (T_95 * self.step_stderr[point]).max(self.least_bar())
@@ -54,8 +58,8 @@ impl Curve {
     }
 }
 
-/// `points` sizes in pages, evenly spaced from `footprint / points` to `footprint`, rounded up,
-/// without duplicates: fewer than `points` when the footprint is smaller.
+/// Returns `points` sizes in pages, evenly spaced from `footprint / points` to `footprint` and
+/// rounded up. Duplicates are removed, so a footprint smaller than `points` gives fewer sizes.
 #[must_use]
 pub fn size_grid(footprint: u64, points: usize) -> Vec<u64> {
     let points = points as u64;
@@ -66,8 +70,9 @@ pub fn size_grid(footprint: u64, points: usize) -> Vec<u64> {
     sizes
 }
 
-/// `points` sizes in pages from `smallest` to `footprint`, each the same factor above the one
-/// before, rounded, without duplicates. Empty when `smallest` is above the footprint.
+/// Returns `points` sizes in pages from `smallest` to `footprint`, with a constant factor between
+/// neighbours, rounded and without duplicates. The result is empty if `smallest` exceeds the
+/// footprint.
 #[must_use]
 pub fn geometric_size_grid(smallest: u64, footprint: u64, points: usize) -> Vec<u64> {
     let smallest = smallest.max(1);

@@ -8,9 +8,9 @@ use crate::hash::page_hash;
 use crate::histogram::Histogram;
 use crate::stack_distance::{BLOCK_REQUESTS, LruStack};
 
-/// Exact LRU miss ratios of a stream of page keys (Mattson et al., IBM Syst. J. 1970).
-/// O(log pages) per access; memory about 40 to 70 bytes per distinct page, whatever the length of
-/// the stream.
+/// Computes exact LRU miss ratios of a stream of page keys (Mattson et al., IBM Syst. J. 1970).
+/// Each access takes O(log pages) time. The memory is about 40 to 70 bytes per distinct page,
+/// whatever the length of the stream.
 pub struct ExactLru {
     stack: LruStack,
     histogram: Histogram,
@@ -18,7 +18,8 @@ pub struct ExactLru {
 }
 
 impl ExactLru {
-    /// `half_life`, in accesses, makes older accesses count less; `None` counts all the same.
+    /// Creates an empty analysis. `half_life` is the number of accesses after which the weight of
+    /// an access halves; with `None`, all accesses weigh the same.
     ///
     /// # Errors
     /// [`Error::Argument`] when the half-life is 0.
@@ -48,13 +49,13 @@ impl ExactLru {
         }
     }
 
-    /// Distinct pages seen.
+    /// Returns the number of distinct pages accessed.
     #[must_use]
     pub fn footprint_pages(&self) -> u64 {
         self.stack.len() as u64
     }
 
-    /// Miss ratio at each of `sizes_pages`, in their order; `stderr` is 0.
+    /// Returns the miss ratio at each of `sizes_pages`, in their order. `stderr` is 0.
     ///
     /// # Errors
     /// [`Error::Argument`] when there was no access or a size is outside 1..=footprint.
@@ -64,7 +65,7 @@ impl ExactLru {
         let sizes: Vec<f64> = sizes_pages.iter().map(|&s| s as f64).collect();
         Ok(Curve {
             sizes_pages: sizes_pages.to_vec(),
-            // The histogram's own total, so that the correction for sampling is exactly 0.
+            // Passing the histogram's own total makes the correction for sampling exactly 0.
             miss_ratio: self.histogram.miss_ratios(&sizes, self.histogram.total()),
             stderr: vec![0.0; sizes.len()],
             step_stderr: vec![0.0; sizes.len()],
@@ -75,7 +76,7 @@ impl ExactLru {
     }
 }
 
-/// Refuses sizes outside 1..=`footprint` pages.
+/// Checks that all sizes are within 1..=`footprint` pages.
 ///
 /// # Errors
 /// [`Error::Argument`] that names the size and the allowed range.
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
     use crate::curve::size_grid;
 
-    /// Simulates an LRU cache; each access carries its weight.
+    /// Simulates an LRU cache directly. Each access has a weight.
     fn lru_miss_ratio(keys: &[u64], size: usize, weights: &[f64]) -> f64 {
         let mut cache: Vec<u64> = Vec::new();
         let mut missed = 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hash that decides which pages are sampled.
+//! The hashes that decide which pages are sampled.
 
 /// The two multiplying rounds of the finalizer of SplitMix64.
 #[inline(always)]
@@ -8,11 +8,12 @@ fn mixed(x: u64) -> u64 {
     (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// Hash of a page key, uniform over all 64 bits: the finalizer of SplitMix64
-/// (Steele, Lea, Flood, OOPSLA '14; constants of Stafford's variant 13).
+/// Returns the hash of a page key, uniform over all 64 bits: the finalizer of SplitMix64 (Steele,
+/// Lea, Flood, OOPSLA '14; constants of Stafford's variant 13).
 ///
-/// A page is sampled at rate R when its hash is below `R * 2^64` (SHARDS, FAST '15, section 3.1),
-/// so the high bits decide membership; independent sub-samples use the low bits.
+/// A page is sampled at rate R when its hash is below `R * 2^64` (SHARDS, FAST '15, section 3.1).
+/// The high bits thus decide whether a page is sampled, and independent sub-samples use the low
+/// bits.
 #[inline(always)]
 #[must_use]
 pub fn page_hash(key: u64) -> u64 {
@@ -20,7 +21,7 @@ pub fn page_hash(key: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The key whose [`page_hash`] is `hash`.
+/// Returns the key whose [`page_hash`] is `hash`.
 #[inline(always)]
 #[must_use]
 pub fn page_unhash(hash: u64) -> u64 {
@@ -31,17 +32,18 @@ pub fn page_unhash(hash: u64) -> u64 {
     x.wrapping_sub(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What the samplers in the kernel compare with their threshold: the two rounds of [`page_hash`]
-/// over an index and what tells most files apart, as it costs every access. Its upper half is
-/// uniform. Pages may share it, so that they are in the sample together; it names none.
+/// Returns the hash that the samplers in the kernel compare with their threshold: the two rounds of
+/// [`page_hash`] over the page index, the inode and its generation. Since every access pays for it,
+/// it is cheap and distinguishes most files, not all. Its upper half is uniform. Several pages may
+/// share a value and are then sampled together, so the value does not identify a page.
 #[inline(always)]
 #[must_use]
 pub fn sample_hash(inode: u64, generation: u32, index: u64) -> u64 {
     mixed(index.wrapping_add((inode ^ u64::from(generation)) << 32))
 }
 
-/// Threshold T such that a uniform 64-bit hash is below T with probability `rate` (0, 1].
-/// A rate of 1 gives `u64::MAX`, which misses one hash value in 2^64.
+/// Returns the threshold T such that a uniform 64-bit hash is below T with probability `rate`, in
+/// (0, 1]. A rate of 1 gives `u64::MAX`, which excludes one hash value in 2^64.
 #[must_use]
 pub fn threshold(rate: f64) -> u64 {
     (rate * 2f64.powi(64)) as u64
@@ -59,7 +61,7 @@ mod tests {
             prop_assert_eq!(page_hash(page_unhash(key)), key);
         }
 
-        /// In files read in steps, and over files of which the first pages are read.
+        /// Tests a file that is read in steps, and many files whose first pages are read.
         #[test]
         fn a_sample_is_as_large_as_chance_makes_it(
             inode in 0u64..1 << 32,

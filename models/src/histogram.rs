@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Weighted histogram of LRU depths with a bound on its bins.
+//! Weighted histogram of LRU depths with a bounded number of bins.
 
-/// Weight by depth. Depth is 0 for the top of the stack, so depth `d` hits in a cache of more than
-/// `d` pages. Bins start one unit wide; a depth beyond `max_bins` bins doubles the width of all.
-/// Weights are sums of f64: unit weights are exact up to 2^53 accesses.
+/// Weight of accesses by stack depth. Depth 0 is the top of the stack, so an access at depth `d`
+/// hits in a cache of more than `d` pages. Bins start one unit wide. A depth beyond `max_bins` bins
+/// doubles the width of all bins. Weights are sums of f64; unit weights are exact up to 2^53
+/// accesses.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     bins: Vec<f64>,
@@ -14,7 +15,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// A histogram that never holds more than `max_bins` (at least 2) bins.
+    /// Creates a histogram of at most `max_bins` (at least 2) bins.
     #[must_use]
     pub fn new(max_bins: usize) -> Self {
         let max_bins = max_bins.max(2);
@@ -42,7 +43,7 @@ impl Histogram {
         self.total += weight;
     }
 
-    /// Adds a batch of distances as [`crate::stack_distance::LruStack`] gives them: 1 for the top
+    /// Adds a batch of distances as returned by [`crate::stack_distance::LruStack`]: 1 for the top
     /// of the stack, 0 for a first access. All distances must be at most `deepest`.
     #[inline]
     pub fn add_distances(&mut self, distances: &[u32], deepest: usize, weight: f64) {
@@ -76,30 +77,31 @@ impl Histogram {
         self.total *= factor;
     }
 
-    /// Weight of everything added.
+    /// Returns the weight of all accesses added.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.total
     }
 
-    /// Bins in use.
+    /// Returns the number of bins in use.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bins.len()
     }
 
-    /// Whether no depth has been added.
+    /// Returns whether no depth has been added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bins.is_empty()
     }
 
-    /// Miss ratio of an LRU cache of each of `sizes` (in units of depth), in their order.
+    /// Returns the miss ratio of an LRU cache of each of `sizes` (in units of depth), in their
+    /// order.
     ///
-    /// `expected_total` is what the weight of all accesses should be; the difference from
-    /// [`Self::total`] is added to the first bin, the count correction SHARDS-adj of
-    /// Waldspurger et al., FAST '15, section 3.3. Within a bin depths count as spread evenly.
-    /// An `expected_total` of 0 (no access at all) gives miss ratios of 1.
+    /// `expected_total` is what the weight of all accesses should be. The difference from
+    /// [`Self::total`] is added to the first bin, which is the count correction SHARDS-adj of
+    /// Waldspurger et al., FAST '15, section 3.3. Depths are assumed to be spread evenly within a
+    /// bin. An `expected_total` of 0 (no access at all) gives miss ratios of 1.
     #[must_use]
     pub fn miss_ratios(&self, sizes: &[f64], expected_total: f64) -> Vec<f64> {
         if expected_total <= 0.0 {

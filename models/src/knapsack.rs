@@ -1,33 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The core of a multiple-choice knapsack (Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004,
-//! chapter 11): dynamic programming over lists of undominated states, fathomed by a Lagrangian
-//! bound. The planner asks for it, every cycle of every node.
+//! Solves the core of a multiple-choice knapsack (Kellerer, Pferschy, Pisinger, "Knapsack
+//! Problems", 2004, chapter 11): dynamic programming over lists of undominated states, pruned by a
+//! Lagrangian bound. The planner calls it in every cycle of every node.
 //!
-//! Each option of a class has a weight and a loss: how much less than the best option it is worth
-//! when capacity has its dual price. The bound falls by the losses of the options taken, so a state
-//! whose losses exceed what bound and best known value are apart leads nowhere.
+//! The problem has classes of options, and a choice takes one option of each class. Each option has
+//! a weight and a loss. The loss is how much less the option is worth than the best option of its
+//! class, when each unit of capacity has its dual price. The bound falls by the losses of the
+//! options taken. A state whose losses exceed the gap between the bound and the best known value
+//! therefore cannot lead to a better solution.
 
 use crate::error::{Error, Result};
 
-/// What is to be packed: one option of each class.
+/// The options of all classes; a choice takes one option of each class.
 #[derive(Debug, Clone, Copy)]
 pub struct Classes<'a> {
-    /// Of the options of all classes, one class after another; not negative.
+    /// Weights of the options of all classes, one class after another; not negative.
     pub weights: &'a [i64],
-    /// The same of losses; not negative.
+    /// Losses of the same options; not negative.
     pub losses: &'a [f64],
-    /// Where the options of each class end.
+    /// Index at which the options of each class end.
     pub ends: &'a [usize],
 }
 
-/// When a state is dropped.
+/// Conditions under which a state is dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Its losses exceed this.
+    /// The state's losses exceed this value.
     pub loss: f64,
-    /// A lighter one is worth no less than it, to within this; 0: exactly.
+    /// A lighter state is worth at least as much, where values are rounded down to a multiple of
+    /// this resolution. 0 compares exact values.
     pub resolution: f64,
-    /// More are left than this, of which those with the least losses stay.
+    /// More than this many states are left. Those with the least losses stay.
     pub states: usize,
 }
 
@@ -36,7 +39,8 @@ pub struct Limits {
 struct State {
     weight: i64,
     loss: f64,
-    /// The state of the class before that it came from, and the option that was added.
+    /// Index of the state of the previous class that this one extends, and the option that was
+    /// added.
     from: u32,
     option: u32,
 }
@@ -48,7 +52,8 @@ impl State {
         if resolution > 0.0 { (value / resolution).floor() } else { value }
     }
 
-    /// By weight; of those that weigh the same, the first by origin counts.
+    /// Returns the sort key. States are sorted by weight; of equal weights, the one with the lower
+    /// origin comes first.
     fn order(&self) -> (i64, u32, u32) {
         (self.weight, self.from, self.option)
     }
@@ -74,7 +79,7 @@ impl Classes<'_> {
         Ok(())
     }
 
-    /// The options of a class that are worth more than every lighter one, by rising weight.
+    /// Returns the options of a class that are worth more than every lighter one, by rising weight.
     fn options(&self, class: usize, price: f64) -> Vec<State> {
         let start = class.checked_sub(1).map_or(0, |before| self.ends[before]);
         let range = start..self.ends[class];
@@ -89,9 +94,9 @@ impl Classes<'_> {
     }
 }
 
-/// By rising weight, each worth more than every lighter one.
+/// Returns the states that are worth more than every lighter one, by rising weight.
 fn undominated(mut states: Vec<State>, price: f64, resolution: f64) -> Vec<State> {
-    // A sort that makes use of stretches that are in order.
+    // A stable sort, which takes advantage of runs that are already in order.
     states.sort_by_key(State::order);
     let mut most = f64::NEG_INFINITY;
     states.retain(|state| {
@@ -103,7 +108,8 @@ fn undominated(mut states: Vec<State>, price: f64, resolution: f64) -> Vec<State
     states
 }
 
-/// Every option of the next class with every state, if that may still lead somewhere.
+/// Combines every option of the next class with every state, and drops combinations that are too
+/// heavy or have too large a loss.
 fn extend(states: &[State], options: &[State], heaviest: i64, most: f64) -> Vec<State> {
     let mut found = Vec::with_capacity(states.len() * options.len());
     for option in options {
@@ -120,7 +126,7 @@ fn extend(states: &[State], options: &[State], heaviest: i64, most: f64) -> Vec<
     found
 }
 
-/// Those with the least losses.
+/// Returns the `count` states with the least losses.
 fn least(mut states: Vec<State>, count: usize) -> Vec<State> {
     if states.len() > count {
         states.select_nth_unstable_by(count, |a, b| a.loss.total_cmp(&b.loss));
@@ -130,11 +136,12 @@ fn least(mut states: Vec<State>, count: usize) -> Vec<State> {
     states
 }
 
-/// The option of each class that together are worth most at a `price` of capacity; None when no
-/// choice is left.
+/// Returns the option of each class that together are worth most at a `price` per unit of capacity,
+/// or `None` if no choice is left.
 ///
 /// # Errors
-/// When the classes are not laid out as they say.
+/// [`Error::Argument`] when the lengths of the arrays contradict one another or a class has no
+/// option.
 pub fn search(
     classes: Classes<'_>,
     capacity: i64,
@@ -144,7 +151,7 @@ pub fn search(
     classes.check()?;
     let all = (0..classes.ends.len()).map(|class| classes.options(class, price));
     let mut classes: Vec<(usize, Vec<State>)> = all.enumerate().collect();
-    // Few states for as long as possible.
+    // Classes with few options come first, to keep the number of states low as long as possible.
     classes.sort_by_key(|(_, options)| options.len());
     let lightest = |options: &[State]| options.first().map_or(0, |option| option.weight);
     let mut heaviest = capacity - classes.iter().map(|(_, all)| lightest(all)).sum::<i64>();
@@ -156,7 +163,7 @@ pub fn search(
         states = least(undominated(every, price, limits.resolution), limits.states);
         steps.push(states.iter().map(|state| (state.from, state.option)).collect());
     }
-    // The heaviest is worth most.
+    // The heaviest state is worth most.
     let Some(mut at) = states.len().checked_sub(1) else {
         return Ok(None);
     };
@@ -195,7 +202,7 @@ mod tests {
         search(classes, capacity, price, limits).unwrap()
     }
 
-    /// Weight and value of every choice there is.
+    /// Returns the weight and value of every possible choice.
     fn choices(classes: &[Vec<(i64, f64)>], price: f64) -> Vec<(i64, f64)> {
         classes.iter().fold(vec![(0, 0.0)], |choices, class| {
             let one_more = |(weight, value): &(i64, f64)| {

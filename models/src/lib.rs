@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Miss ratio curves and policy simulation for the page cache: exact stack distances, SHARDS,
-//! miniature simulation and the native build of every policy under `bpf/policies`. Beside them the
-//! two searches of the controller that have to be quick.
+//! miniature simulation and the native build of every policy under `bpf/policies`. The crate also
+//! has the two numerical searches of the controller that must be fast: [`knapsack`] and
+//! [`split_fit`].
 
 pub mod ageing;
 mod count_correction;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OPT, the replacement that knows the future (Belady, IBM Syst. J. 1966).
+//! OPT, the optimal replacement policy, which knows the future (Belady, IBM Syst. J. 1966).
 //!
-//! Demand caching, as every policy here: each miss is inserted, then the page whose next use is
-//! farthest in the future goes, never the one just inserted.
+//! OPT here is demand caching, like every other policy in this crate: each miss inserts its page.
+//! If the cache is full, the page whose next use is farthest in the future is evicted, but never
+//! the one just inserted.
 
 use rayon::prelude::*;
 
@@ -19,11 +20,12 @@ const NEVER: u32 = u32::MAX;
 const BLOCK_REQUESTS: usize = 256;
 const PREFETCH_AHEAD: usize = 16;
 
-/// A trace as OPT needs it: for each request, when its page is requested next.
+/// A trace prepared for OPT: for each request, the number of the request that next uses its page.
 ///
-/// Offline, so the memory follows the trace: 4 bytes per request and up to 51 per distinct page,
-/// and during [`OptTrace::curve`] another 0.13 bytes per request for each size simulated at the
-/// same time (one per thread of rayon's pool). At most 2^32 - 1 requests.
+/// OPT is offline, so the memory grows with the trace: 4 bytes per request and up to 51 per
+/// distinct page. During [`OptTrace::curve`], each size that is simulated at the same time (one per
+/// thread of rayon's pool) takes another 0.13 bytes per request. A trace can have at most 2^32 - 1
+/// requests.
 #[derive(Default)]
 pub struct OptTrace {
     last_request: PageIndex,
@@ -66,18 +68,18 @@ impl OptTrace {
         }
     }
 
-    /// Distinct pages seen.
+    /// Returns the number of distinct pages accessed.
     #[must_use]
     pub fn footprint_pages(&self) -> u64 {
         self.last_request.len() as u64
     }
 
-    /// Misses in a cache of `size_pages`, at least 1; each request that misses is told by its
-    /// number.
+    /// Simulates a cache of `size_pages`, at least 1, and calls `miss` with the number of each
+    /// request that misses.
     ///
-    /// A resident page is known by the time of its next use, so an access hits when the set of
-    /// these times holds the present, and no page needs looking up. Pages that are never used
-    /// again are the first to go and are only counted.
+    /// A resident page is identified by the time of its next use. An access therefore hits if the
+    /// set of these times contains the present time, and no page needs to be looked up. Resident
+    /// pages that are never used again are evicted first and are only counted.
     #[inline]
     fn for_each_miss(&self, size_pages: u64, mut miss: impl FnMut(usize)) {
         let mut next_uses = TimeSet::new(self.next_use.len());
@@ -107,11 +109,12 @@ impl OptTrace {
         misses
     }
 
-    /// What a cache of `size_pages` misses of the requests that `measure` counts: of all of them,
-    /// and in each window. The last number is what it misses before, during the warm-up.
+    /// Returns what a cache of `size_pages` misses of the requests that `measure` counts: the
+    /// total, and each window. The last number is the misses during the warm-up.
     ///
     /// # Errors
-    /// [`Error::Argument`] when the size is outside 1..=footprint or the warm-up takes every request.
+    /// [`Error::Argument`] when the size is outside 1..=footprint or the warm-up takes every
+    /// request.
     pub fn measured(
         &self,
         size_pages: u64,
@@ -136,8 +139,8 @@ impl OptTrace {
         Ok((all, windows, warm))
     }
 
-    /// Miss ratio at each of `sizes_pages`, in their order; `stderr` is 0. One pass over the trace
-    /// per size, in parallel on rayon's pool.
+    /// Returns the miss ratio at each of `sizes_pages`, in their order. `stderr` is 0. Takes one
+    /// pass over the trace per size, in parallel on rayon's pool.
     ///
     /// # Errors
     /// [`Error::Argument`] when there was no access or a size is outside 1..=footprint.
@@ -163,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition: on a full cache, look ahead for every resident page.
+    /// Counts misses by definition: on a full cache, it looks ahead for every resident page.
     fn naive_misses(keys: &[u64], size: usize) -> u64 {
         let mut cache: Vec<u64> = Vec::new();
         let mut misses = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where each page was last seen: an open-addressing table from page hash to position.
+//! The position at which each page was last accessed: an open-addressing table from page hash to
+//! position.
 
-/// Bits of the hash below these choose the sub-sample (see [`crate::shards`]) and the bits at the
-/// top are all zero in a hash-sampled set, so the home slot comes from the ones between.
+/// The home slot comes from the middle bits of the hash. The bits below choose the sub-sample (see
+/// [`crate::shards`]), and the top bits are all zero in a hash-sampled set.
 const HOME_SHIFT: u32 = 16;
 
 const MIN_SLOTS: usize = 64;
@@ -14,9 +15,9 @@ struct Slot {
     position_plus_1: u64,
 }
 
-/// A map from [`crate::hash::page_hash`] to a position. The hash is a bijection of the page key,
-/// so it stands for the key and the map is exact. Linear probing, at most 5/8 full: 26 to 51 bytes
-/// per page once grown.
+/// A map from [`crate::hash::page_hash`] to a position. The hash is a bijection of the page key, so
+/// it can replace the key and the map is exact. The table uses linear probing and is at most 5/8
+/// full. It takes 26 to 51 bytes per page once it has grown.
 pub struct PageIndex {
     slots: Vec<Slot>,
     pages: usize,
@@ -29,19 +30,20 @@ impl Default for PageIndex {
 }
 
 impl PageIndex {
-    /// Pages in the map.
+    /// Returns the number of pages in the map.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pages
     }
 
-    /// Whether the map holds no page.
+    /// Returns whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages == 0
     }
 
-    /// Makes room so that the next `additional` calls of [`Self::replace`] need not grow.
+    /// Makes room, so that the next `additional` calls of [`Self::replace`] need not grow the
+    /// table.
     pub fn reserve(&mut self, additional: usize) {
         let wanted = self.pages + additional;
         if wanted * 8 > self.slots.len() * 5 {
@@ -49,14 +51,14 @@ impl PageIndex {
         }
     }
 
-    /// Asks the processor to fetch the home slot of `hash`.
+    /// Prefetches the home slot of `hash`.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         prefetch_read(&self.slots, self.home(hash));
     }
 
-    /// Sets the position of `hash`; returns 1 + its previous position, or 0 for a new page.
-    /// Room must have been made by [`Self::reserve`].
+    /// Sets the position of `hash`. Returns 1 + its previous position, or 0 for a new page. The
+    /// caller must have made room with [`Self::reserve`].
     #[inline(always)]
     pub fn replace(&mut self, hash: u64, position: u64) -> u64 {
         let mask = self.slots.len() - 1;
@@ -75,20 +77,20 @@ impl PageIndex {
         }
     }
 
-    /// Whether `hash` is in the map.
+    /// Returns whether `hash` is in the map.
     #[must_use]
     pub fn contains(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
 
-    /// Takes `hash` out of the map and returns its position.
+    /// Removes `hash` from the map and returns its position.
     pub fn remove(&mut self, hash: u64) -> Option<u64> {
         let mask = self.slots.len() - 1;
         let mut hole = self.find(hash)?;
         let position = self.slots[hole].position_plus_1 - 1;
         let mut next = (hole + 1) & mask;
         while self.slots[next].position_plus_1 != 0 {
-            // An entry may move back into the hole unless its home lies after the hole.
+            // An entry may move back into the hole unless its home slot lies after the hole.
             let home = self.home(self.slots[next].hash) & mask;
             if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
                 self.slots[hole] = self.slots[next];
@@ -146,7 +148,7 @@ impl PageIndex {
     }
 }
 
-/// Asks the processor to fetch `slice[at]`; does nothing where there is no such instruction.
+/// Prefetches `slice[at]`. Does nothing on processors without such an instruction.
 #[inline(always)]
 pub(crate) fn prefetch_read<T>(slice: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -173,7 +175,7 @@ mod tests {
             let mut index = PageIndex::default();
             let mut model: HashMap<u64, u64> = HashMap::new();
             for (i, (op, key)) in ops.into_iter().enumerate() {
-                // Few distinct homes, so that probe runs are long and wrap around.
+                // Few distinct home slots make probe runs long, so that they wrap around.
                 let hash = (key << HOME_SHIFT << 58) | ((60 + key % 3) << HOME_SHIFT) | key;
                 if op == 0 {
                     prop_assert_eq!(index.remove(hash), model.remove(&hash));

@@ -2,11 +2,11 @@
 //! An append-only sequence of positions, some of them live, that counts the live ones after any
 //! position in a fixed number of steps.
 //!
-//! Live positions are bits in blocks of 512. Above the blocks stands a tree of fan-out 16 whose
-//! node entry holds how many live bits lie in *later siblings*: a query reads one entry per level
-//! and an update is one 64-byte vector operation per level, with no data-dependent branch (a
-//! Fenwick tree does the same work in a loop of unpredictable length). The block that positions
-//! are being appended to is kept out of the tree until it is full.
+//! Live positions are bits in blocks of 512. Above the blocks is a tree of fan-out 16. Each entry
+//! of a node is the number of live bits in the *later siblings* of its subtree. A query reads one
+//! entry per level, and an update is one 64-byte vector operation per level, without a
+//! data-dependent branch (a Fenwick tree does the same work in a loop of unpredictable length). The
+//! block that positions are being appended to is not counted in the tree until it is full.
 
 use crate::page_index::prefetch_read;
 
@@ -14,7 +14,7 @@ const BLOCK_BITS: u64 = 512;
 const FANOUT: usize = 16;
 const FANOUT_BITS: u32 = 4;
 const MAX_LEVELS: usize = 8;
-/// How many requests ahead the block of an old position is fetched.
+/// Number of requests by which the block of an old position is prefetched ahead.
 const PREFETCH_AHEAD: usize = 12;
 
 #[derive(Clone, Copy, Default)]
@@ -25,8 +25,8 @@ struct Block([u64; 8]);
 #[repr(align(64))]
 struct Node([u32; FANOUT]);
 
-/// `BEFORE[slot]` is all ones in the entries before `slot`. Loaded from a table because compilers
-/// build the same masks one lane at a time.
+/// `BEFORE[slot]` is all ones in the entries before `slot`. The masks are loaded from a table
+/// because compilers compute them one lane at a time.
 static BEFORE: [Node; FANOUT] = {
     let mut masks = [Node([0; FANOUT]); FANOUT];
     let mut at = 0;
@@ -63,7 +63,7 @@ impl Node {
 }
 
 impl Block {
-    /// Live bits at or after `bit`.
+    /// Returns the number of live bits at or after `bit`.
     #[inline(always)]
     fn count_from(&self, bit: u64) -> u32 {
         let word = (bit >> 6) as usize % 8;
@@ -74,27 +74,27 @@ impl Block {
         count
     }
 
-    /// Live bits.
+    /// Returns the number of live bits.
     #[inline(always)]
     fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 }
 
-/// Which positions are live; at most 2^32 - 1 of them.
+/// The set of live positions, at most 2^32 - 1 of them.
 pub struct RankBitmap {
     blocks: Vec<Block>,
     nodes: Vec<Node>,
     level_start: [usize; MAX_LEVELS],
     levels: usize,
     next: u64,
-    /// Live bits of the block that `next` falls in.
+    /// Live bits of the open block, which is the one that contains `next`.
     open_live: u32,
 }
 
 impl RankBitmap {
-    /// `live` live positions `0..live`, with room up to position `capacity` (rounded up to whole
-    /// blocks and at least `live`).
+    /// Creates a bitmap with the live positions `0..live` and room up to position `capacity`. The
+    /// capacity is rounded up to whole blocks and is at least `live`.
     #[must_use]
     pub fn with_live(live: u64, capacity: u64) -> Self {
         let block_count = (capacity.max(live) / BLOCK_BITS + 1) as usize;
@@ -123,20 +123,21 @@ impl RankBitmap {
         bitmap
     }
 
-    /// Positions that can still be appended. The open block must stay inside the bitmap, so the
-    /// last block is never filled to the end.
+    /// Returns the number of positions that can still be appended. The last block is never filled,
+    /// because the open block must stay inside the bitmap.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.blocks.len() as u64 * BLOCK_BITS - 1 - self.next
     }
 
-    /// The next position to be appended.
+    /// Returns the next position to be appended.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// For each block, the live bits in the blocks before it: what renumbering needs.
+    /// Returns, for each block, the number of live bits in the blocks before it. Renumbering needs
+    /// them.
     #[must_use]
     pub fn block_ranks(&self) -> Vec<u64> {
         let mut rank = 0;
@@ -148,7 +149,7 @@ impl RankBitmap {
         self.blocks.iter().map(before).collect()
     }
 
-    /// Live positions before `position`, given the [`Self::block_ranks`].
+    /// Returns the number of live positions before `position`, given the [`Self::block_ranks`].
     #[inline(always)]
     #[must_use]
     pub fn rank(&self, block_ranks: &[u64], position: u64) -> u64 {
@@ -158,14 +159,14 @@ impl RankBitmap {
         block_ranks[block] + u64::from(counts.count() - from)
     }
 
-    /// Makes `position` not live. It must be live.
+    /// Marks `position` as not live. It must be live.
     pub fn remove(&mut self, position: u64) {
         self.clear(position);
     }
 
-    /// For each entry of `old` in turn: when it is `p + 1`, writes the number of live positions at
-    /// or after `p` to `distances` and makes `p` not live; when it is 0, writes 0. Either way a
-    /// live position is appended. Needs `old.len()` of [`Self::room`].
+    /// Processes each entry of `old` in turn. If the entry is `p + 1`, writes the number of live
+    /// positions at or after `p` to `distances` and marks `p` as not live. If it is 0, writes 0.
+    /// Then appends a live position. [`Self::room`] must be at least `old.len()`.
     #[inline(always)]
     pub fn replace_all(&mut self, old: &[u64], distances: &mut [u32]) {
         for i in 0..old.len().min(distances.len()) {
@@ -177,12 +178,12 @@ impl RankBitmap {
         }
     }
 
-    /// Clears `position` and returns how many positions at or after it were live.
+    /// Marks `position` as not live. Returns how many positions at or after it were live before.
     #[inline(always)]
     fn clear(&mut self, position: u64) -> u32 {
         let block = (position / BLOCK_BITS) as usize;
         let bit = position % BLOCK_BITS;
-        // The open block is not in the tree: its entries there are 0 and must stay so.
+        // The open block is not in the tree: its entries there are 0 and must stay 0.
         let in_tree = u32::from(block < (self.next / BLOCK_BITS) as usize);
         let bits = &mut self.blocks[block];
         let mut later = bits.count_from(bit) + in_tree * self.open_live;
@@ -212,7 +213,7 @@ impl RankBitmap {
         }
     }
 
-    /// Puts `live` bits of a block that has just been filled into the tree.
+    /// Adds the `live` bits of a block that has just been filled to the tree.
     fn count_block(&mut self, block: usize, live: u32) {
         let mut at = block;
         for &start in &self.level_start[..self.levels] {

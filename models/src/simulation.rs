@@ -17,21 +17,21 @@ pub struct Job {
     pub config: InstanceConfig,
 }
 
-/// What became of a [`Job`].
+/// The result of a [`Job`].
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The job.
+    /// The job that was run.
     pub job: Job,
-    /// Counts over all that was measured.
+    /// Counts over all measured requests.
     pub stats: Stats,
-    /// What was counted in each window, in order; empty without [`Measure::window_requests`].
+    /// Counts of each window, in order; empty without [`Measure::window_requests`].
     pub windows: Vec<Window>,
-    /// Time spent in this simulation alone, warm-up included, without reading the trace.
+    /// Time spent in this simulation alone. It includes the warm-up, but not reading the trace.
     pub time: Duration,
 }
 
 impl Outcome {
-    /// Share of requests that missed, 0 to 1.
+    /// Returns the share of requests that missed, 0 to 1.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         self.stats.misses as f64 / self.stats.requests.max(1) as f64
@@ -42,7 +42,7 @@ struct Running {
     job: Job,
     instance: Instance,
     time: Duration,
-    /// Counts when the measurement began, and when the current window did.
+    /// Counts at the beginning of the measurement, and of the current window.
     begun: Stats,
     window_begun: Stats,
     windows: Vec<Window>,
@@ -56,7 +56,7 @@ impl Running {
         Ok(Self { job: job.clone(), instance, time, begun, window_begun, windows: Vec::new() })
     }
 
-    /// The warm-up is over: what was counted so far does not count.
+    /// Ends the warm-up: counts so far are excluded from the result.
     fn begin(&mut self) {
         self.begun = self.instance.stats();
         self.window_begun = self.begun;
@@ -83,14 +83,14 @@ impl Running {
 }
 
 impl Chunk {
-    /// The chunk as a run of requests.
+    /// Returns the chunk as a run of requests.
     #[must_use]
     pub fn requests(&self) -> Requests<'_> {
         Requests { keys: &self.keys, tasks: &self.tasks, times_ns: &self.times_ns }
     }
 }
 
-/// A pool of `threads` workers, 0 for one per core.
+/// Creates a pool of `threads` workers; 0 means one per core.
 ///
 /// # Errors
 /// [`Error::Argument`] when the system refuses the threads.
@@ -99,7 +99,7 @@ pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|e| Error::argument("threads", e.to_string()))
 }
 
-/// Many jobs that advance over the same requests.
+/// A set of jobs that advance over the same requests.
 pub struct Simulation {
     running: Vec<Running>,
     pool: rayon::ThreadPool,
@@ -107,7 +107,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Cold caches for every job, simulated `threads` at a time (0: one per core).
+    /// Creates a cold cache for every job. `threads` jobs are simulated at a time; 0 means one per
+    /// core.
     ///
     /// # Errors
     /// Those of [`Instance::new`], [`thread_pool`] and [`WindowClock::new`].
@@ -136,7 +137,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// What became of the jobs, in their order. The last window may have fewer requests.
+    /// Returns the outcomes of the jobs, in their order. The last window may have fewer requests
+    /// than the others.
     ///
     /// # Errors
     /// [`Error::Argument`] when the warm-up took every request.
@@ -148,8 +150,9 @@ impl Simulation {
     }
 }
 
-/// Runs every job over the trace and calls `progress` with the share of the trace read after each
-/// chunk; an error from it stops the simulation. Memory: the instances and one chunk.
+/// Runs every job over the trace. After each chunk, calls `progress` with the share of the trace
+/// read; an error from it stops the simulation. The memory used is that of the instances and of one
+/// chunk.
 ///
 /// # Errors
 /// Those of the reader, of [`Simulation`] and of `progress`.

@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Robust least squares for the throughput model of a tenant: of the logarithm of the time per
-//! operation, with the damping of Levenberg and Marquardt. A fit takes dozens of looks at a hundred
-//! numbers, and the controller makes some after every cycle of every node.
+//! Robust least squares for the throughput model of a tenant, with the damping of Levenberg and
+//! Marquardt. The model is fitted to the logarithm of the time per operation. A fit evaluates a
+//! hundred numbers a few dozen times, and the controller makes several fits after every cycle of
+//! every node.
 //!
-//! Service time and accesses per operation themselves are fitted, of which that time is linear: so
-//! the valley that one is traded for the other in is straight.
+//! The parameters are the service time and the accesses per operation themselves, not their
+//! logarithms. The time per operation is linear in both, so the valley of the loss along which one
+//! trades for the other is straight.
 
 use crate::error::{Error, Result};
 
 const STEPS_MAX: usize = 200;
-/// A step of no more than that part of what it changes is not worth another.
+/// The search ends when a step changes every parameter by less than this share.
 const CLOSE: f64 = 1e-6;
-/// Nor is one that lowers the loss by no more than that part of it.
+/// The search also ends when a step lowers the loss by at most this share.
 const LESS: f64 = 1e-8;
 const DAMPING: f64 = 1e-3;
 const DAMPING_MAX: f64 = 1e9;
 
-/// Service time, microseconds, and accesses per operation.
+/// Service time in microseconds, and accesses per operation.
 pub type Pair = [f64; 2];
 
-/// One interval, or what is believed of accesses alone.
+/// One interval, or the prior belief about the accesses per operation.
 #[derive(Debug, Clone, Copy)]
 struct Residual {
-    /// What service and accesses count for in the time.
+    /// Coefficients of the service time and of the accesses per operation in the time per
+    /// operation.
     of: Pair,
-    /// The logarithm of the time that was seen, and what it weighs.
+    /// Logarithm of the measured time per operation, and its weight.
     seen: f64,
     weight: f64,
 }
 
-/// One tenant: what was seen in some intervals, and between which bounds the answer is.
+/// The fit of one tenant: the measurements of some intervals, and the bounds of the parameters.
 #[derive(Debug, Clone)]
 pub struct SplitProblem {
     residuals: Vec<Residual>,
@@ -41,16 +44,18 @@ pub struct SplitProblem {
 struct Look {
     loss: f64,
     gradient: Pair,
-    /// Of service, of both, and of accesses.
+    /// Curvature in the service time, in both parameters (mixed), and in the accesses.
     curved: [f64; 3],
 }
 
 impl SplitProblem {
-    /// Of each interval the logarithm of the time per operation, the wait per access, and a weight
-    /// are given; `prior` are accesses per operation as believed, and what their logarithm weighs.
+    /// Creates a problem. `seen`, `waits` and `weights` are, for each interval, the logarithm of
+    /// the time per operation, the wait per access, and the weight. `prior` is the prior belief
+    /// about the accesses per operation, and the weight of its logarithm.
     ///
     /// # Errors
-    /// When not as many are given of all three, or a bound is none.
+    /// [`Error::Argument`] when the three lists differ in length, or a lower bound exceeds its
+    /// upper bound.
     pub fn new(
         seen: &[f64],
         waits: &[f64],
@@ -67,7 +72,7 @@ impl SplitProblem {
         if !low.iter().zip(&high).all(|(low, high)| low <= high) {
             return Err(Error::argument("low", format!("{low:?} (allowed: at most {high:?})")));
         }
-        // As if a time of accesses alone was seen.
+        // The prior acts like a measured time that consists of accesses alone.
         let prior = Residual { of: [0.0, 1.0], seen: prior[0].ln(), weight: prior[1] };
         let each = seen.iter().zip(waits).zip(weights);
         let seen = each.map(|((seen, wait), weight)| Residual {
@@ -78,9 +83,11 @@ impl SplitProblem {
         Ok(Self { residuals: std::iter::once(prior).chain(seen).collect(), low, high })
     }
 
-    /// A residual counts in the curvature by the power -2.5 of its root: by the power -1, as in
-    /// least squares that are weighed again at each step, outliers make for short steps, and by
-    /// the power -3, as in Newton's method, for some that are far too long.
+    /// Evaluates the loss, its gradient and its curvature.
+    ///
+    /// A residual enters the curvature with the power -2.5 of its root. With the power -1, as in
+    /// iteratively reweighted least squares, outliers make the steps too short. With the power -3,
+    /// as in Newton's method, some steps are far too long.
     fn look(&self, at: Pair) -> Look {
         let mut found = Look { loss: 0.0, gradient: [0.0; 2], curved: [0.0; 3] };
         for one in &self.residuals {
@@ -103,7 +110,8 @@ impl SplitProblem {
         [at[0].clamp(self.low[0], self.high[0]), at[1].clamp(self.low[1], self.high[1])]
     }
 
-    /// The next point; what is at its bound and would go beyond it stays there.
+    /// Returns the next point. A parameter that is at its bound and would move beyond it stays
+    /// there.
     fn step(&self, at: Pair, seen: &Look, damping: f64) -> Pair {
         let (mut slope, mut both) = (seen.gradient, seen.curved[1]);
         let mut own = [seen.curved[0], seen.curved[2]].map(|curved| curved * (1.0 + damping));
@@ -114,7 +122,7 @@ impl SplitProblem {
             }
         }
         let size = own[0] * own[1] - both * both;
-        // What is no number is no better.
+        // A singular system gives NaN, which never counts as an improvement.
         let size = if size == 0.0 { f64::NAN } else { size };
         self.within([
             at[0] + (both * slope[1] - own[1] * slope[0]) / size,
@@ -122,9 +130,10 @@ impl SplitProblem {
         ])
     }
 
-    /// Service time and accesses per operation of the least loss, sought from `start` on.
+    /// Returns the service time and accesses per operation with the least loss, searching from
+    /// `start`.
     ///
-    /// Where most intervals are outliers the loss has several minima; then it is one of them.
+    /// If most intervals are outliers, the loss has several minima, and the result is one of them.
     #[must_use]
     pub fn best(&self, start: Pair) -> Pair {
         let (mut at, mut damping) = (self.within(start), DAMPING);

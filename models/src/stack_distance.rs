@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exact LRU stack distances of a stream of page hashes.
 //!
-//! The algorithm is that of Bennett and Kruskal (IBM J. Res. Dev. 1975) and Olken (LBL-12370,
-//! 1981): the distance of an access is the number of pages whose last access is not before the
-//! previous access to this page. Positions of last accesses are kept in a
-//! [`RankBitmap`] and renumbered when they run out, so memory follows the distinct pages.
+//! The algorithm is that of Bennett and Kruskal (IBM J. Res. Dev. 1975) and of Olken (LBL-12370,
+//! 1981). Each access gets the next position in the stream. The distance of an access is the number
+//! of pages whose last access is not before the previous access to this page. A [`RankBitmap`]
+//! keeps the positions of last accesses. When positions run out, they are renumbered, so the memory
+//! depends only on the number of distinct pages.
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu_features::with_cpu_features;
 use crate::page_index::PageIndex;
 use crate::rank_bitmap::RankBitmap;
 
-/// Requests per block: long enough to prefetch over, short enough to stay in the L1 cache.
+/// Requests per block: enough to prefetch over, few enough to stay in the L1 cache.
 pub const BLOCK_REQUESTS: usize = 256;
 
-/// How many requests ahead the index slot is fetched.
+/// Number of requests by which the index slot is prefetched ahead.
 const PREFETCH_AHEAD: usize = 16;
-/// Positions per live page after renumbering. More makes renumbering rarer; at 8 the bitmap costs
-/// one byte per page.
+/// Positions per live page after renumbering. More positions make renumbering rarer. With 8, the
+/// bitmap takes one byte per page.
 const POSITIONS_PER_PAGE: u64 = 8;
 const MIN_POSITIONS: u64 = 4096;
 
-/// The LRU stack. Memory: 27 to 54 bytes per page held, whatever the length of the stream.
-/// At most 2^32 - 1 pages, whose index alone would need 128 GiB.
+/// The LRU stack. It takes 27 to 54 bytes per page in it, whatever the length of the stream. It can
+/// have at most 2^32 - 1 pages, whose index alone would take 128 GiB.
 pub struct LruStack {
     index: PageIndex,
     bitmap: RankBitmap,
@@ -40,33 +41,34 @@ impl Default for LruStack {
 }
 
 impl LruStack {
-    /// Pages in the stack.
+    /// Returns the number of pages in the stack.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether the stack holds no page.
+    /// Returns whether the stack is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Whether the page with this hash is in the stack.
+    /// Returns whether the page with this hash is in the stack.
     #[must_use]
     pub fn contains(&self, hash: u64) -> bool {
         self.index.contains(hash)
     }
 
-    /// Accesses one page and returns its distance: the depth it was found at, counted from 1,
-    /// which is the smallest LRU cache that would have hit; 0 for a page not in the stack.
+    /// Accesses one page and returns its stack distance: its depth before the access, counted from
+    /// 1, which is the size of the smallest LRU cache that would have hit. Returns 0 for a page not
+    /// in the stack.
     pub fn access(&mut self, hash: u64) -> u32 {
         let mut distance = [0];
         self.access_all(&[hash], &mut distance);
         distance[0]
     }
 
-    /// [`Self::access`] for each of `hashes` in turn; `distances` is as long as `hashes`.
+    /// Calls [`Self::access`] for each of `hashes` in turn. `distances` is as long as `hashes`.
     pub fn access_all(&mut self, hashes: &[u64], distances: &mut [u32]) {
         let blocks = hashes.chunks(BLOCK_REQUESTS).zip(distances.chunks_mut(BLOCK_REQUESTS));
         for (hashes, distances) in blocks {
@@ -79,14 +81,15 @@ impl LruStack {
         }
     }
 
-    /// Takes a page out of the stack; the pages below it move up by one.
+    /// Removes a page from the stack. The pages below it move up by one.
     pub fn remove(&mut self, hash: u64) {
         if let Some(position) = self.index.remove(hash) {
             self.bitmap.remove(position);
         }
     }
 
-    /// [`Self::access_block`] with the vectors of AVX-512; false where the processor lacks it.
+    /// Runs [`Self::access_block`] with AVX-512 instructions. Returns false if the processor lacks
+    /// them.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn try_avx512(&mut self, hashes: &[u64], distances: &mut [u32]) -> bool {
@@ -101,7 +104,8 @@ impl LruStack {
         .is_some()
     }
 
-    /// [`Self::access_block`] with the vectors of AVX2; false where the processor lacks it.
+    /// Runs [`Self::access_block`] with AVX2 instructions. Returns false if the processor lacks
+    /// them.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn try_avx2(&mut self, hashes: &[u64], distances: &mut [u32]) -> bool {
@@ -116,8 +120,9 @@ impl LruStack {
         .is_some()
     }
 
-    /// One block. The positions that the block will be given are known beforehand, so the index
-    /// is done for the whole block first and the bitmap after it, each with its own prefetching.
+    /// Accesses one block. The positions that the block will get are known beforehand. Therefore
+    /// the index is updated for the whole block first and the bitmap after it, each with its own
+    /// prefetching.
     #[inline(always)]
     fn access_block(&mut self, hashes: &[u64], distances: &mut [u32]) {
         for &hash in hashes.iter().take(PREFETCH_AHEAD) {
@@ -140,7 +145,7 @@ impl LruStack {
         }
     }
 
-    /// Gives the live pages the positions `0..len` in the same order.
+    /// Renumbers the live pages to the positions `0..len`, in the same order.
     fn renumber(&mut self) {
         let ranks = self.bitmap.block_ranks();
         let bitmap = &self.bitmap;
@@ -158,7 +163,7 @@ mod tests {
     use super::*;
     use crate::hash::page_hash;
 
-    /// The definition: position in an explicit list, most recent first.
+    /// Computes distances by definition: the position in an explicit list, most recent first.
     fn naive(keys: &[u64]) -> Vec<u32> {
         let mut stack: Vec<u64> = Vec::new();
         let mut distances = Vec::new();
@@ -238,7 +243,8 @@ mod tests {
         assert!(distances[pages as usize..].iter().all(|&d| u64::from(d) == pages));
     }
 
-    /// Distances by one of the compiled versions; `None` where the processor lacks what it needs.
+    /// Computes distances with one of the compiled versions. Returns `None` if the processor lacks
+    /// the instructions.
     fn by(
         version: impl Fn(&mut LruStack, &[u64], &mut [u32]) -> bool,
         hashes: &[u64],

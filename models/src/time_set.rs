@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A set of points in time with a fast maximum.
+//! A set of points in time, with a fast maximum.
 
 const WORD_BITS: usize = 64;
 
-/// A set of integers `0..universe` as a bitmap under a tree of bitmaps of fan-out 64, each bit of
-/// which says whether the word below has any: 4 levels reach 16 million. Memory: universe / 63
-/// words.
+/// A set of integers in `0..universe`: a bitmap below a tree of bitmaps with fan-out 64. A bit of
+/// the tree is set if the word below it is not zero. Four levels are enough for 16 million
+/// integers. The memory is universe / 63 words.
 pub(crate) struct TimeSet {
-    /// The members first, the root (one word) last.
+    /// The level of the members comes first, the root (one word) last.
     levels: Vec<Vec<u64>>,
 }
 
 impl TimeSet {
-    /// The empty set over `0..universe`.
+    /// Creates an empty set over `0..universe`.
     pub(crate) fn new(universe: usize) -> Self {
         let mut levels = Vec::new();
         let mut bits = universe.max(1);
@@ -40,7 +40,7 @@ impl TimeSet {
         }
     }
 
-    /// Takes `member` out; returns whether it was in.
+    /// Removes `member`, and returns whether it was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, member: usize) -> bool {
         let bit = 1 << (member % WORD_BITS);
@@ -59,7 +59,7 @@ impl TimeSet {
         true
     }
 
-    /// Takes the largest member out.
+    /// Removes the largest member and returns it; `None` if the set is empty.
     #[inline]
     pub(crate) fn remove_max(&mut self) -> Option<usize> {
         let mut at = 0;

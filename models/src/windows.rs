@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests of a simulation count: all behind a warm-up, in windows when asked for.
+//! Selects which requests of a simulation count: all after a warm-up, optionally divided into
+//! windows.
 
 use crate::error::{Error, Result};
 
-/// Most windows of one simulation.
+/// Largest number of windows of one simulation.
 pub const MAX_WINDOWS: u64 = 1_000_000;
 
-/// What is counted.
+/// Which requests are counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
-    /// Requests at the start that fill the cache and do not count.
+    /// Number of requests at the start that fill the cache and are not counted.
     pub warmup_requests: u64,
-    /// Requests of a window, 1 or more; `None` for no windows.
+    /// Requests per window, 1 or more; `None` for no windows.
     pub window_requests: Option<u64>,
 }
 
 /// Counts of consecutive requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Requests in the window.
+    /// Number of requests in the window.
     pub requests: u64,
-    /// Those that missed.
+    /// Number of those requests that missed.
     pub misses: u64,
 }
 
@@ -32,7 +33,8 @@ impl Measure {
         }
     }
 
-    /// The windows of a trace of `requests`, without misses yet; the last may be shorter.
+    /// Returns the windows of a trace of `requests`, with 0 misses. The last one may be shorter.
+    /// Without [`Self::window_requests`] the list is empty.
     ///
     /// # Errors
     /// [`Error::Argument`] when the window is 0, there are more than [`MAX_WINDOWS`] or the warm-up
@@ -64,26 +66,26 @@ fn too_many(length: u64) -> Error {
     Error::argument("window", format!("{length} requests: makes more than {MAX_WINDOWS} windows"))
 }
 
-/// What begins behind a request.
+/// What begins after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// The measurement, and the first window.
+    /// The measurement and its first window begin.
     WarmedUp,
-    /// The next window.
+    /// The next window begins.
     WindowFull,
 }
 
-/// Where a simulation is between the marks of a [`Measure`].
+/// The position of a simulation relative to the marks of a [`Measure`].
 pub(crate) struct WindowClock {
     measure: Measure,
     requests: u64,
-    /// The request before which something begins.
+    /// Number of requests after which the next mark is reached; `None` if there are no more marks.
     next_mark: Option<u64>,
     windows: u64,
 }
 
 impl WindowClock {
-    /// Before the first request.
+    /// Creates a clock at the first request.
     ///
     /// # Errors
     /// [`Error::Argument`] when the window is 0 requests.
@@ -96,13 +98,15 @@ impl WindowClock {
         Ok(Self { measure, requests: 0, next_mark, windows: 0 })
     }
 
-    /// How many of the next `count` requests come before the next mark; at least 1 when `count` is.
+    /// Returns how many of the next `count` requests come before the next mark. It is at least 1 if
+    /// `count` is.
     pub(crate) fn within(&self, count: usize) -> usize {
         let left = self.next_mark.map_or(u64::MAX, |mark| mark - self.requests);
         usize::try_from(left).map_or(count, |left| left.min(count))
     }
 
-    /// Moves on by `count` requests, at most [`Self::within`]; what begins behind them.
+    /// Advances by `count` requests, which must be at most [`Self::within`]. Returns the mark that
+    /// is reached, if any.
     ///
     /// # Errors
     /// [`Error::Argument`] when there are more than [`MAX_WINDOWS`].
@@ -122,10 +126,10 @@ impl WindowClock {
         }
     }
 
-    /// At the end of the trace: whether a window is still open with requests in it.
+    /// Returns, at the end of the trace, whether an unfinished window has requests in it.
     ///
     /// # Errors
-    /// [`Error::Argument`] when nothing was measured.
+    /// [`Error::Argument`] when the warm-up took every request.
     pub(crate) fn finish(&self) -> Result<bool> {
         let Measure { warmup_requests, window_requests } = self.measure;
         if warmup_requests > 0 && self.requests <= warmup_requests {
@@ -142,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Lengths of the windows of a run over `requests` in pieces.
+    /// Returns the lengths of the windows of a run over `requests`, fed in `pieces`.
     fn run(measure: Measure, requests: u64, pieces: &[usize]) -> Result<Vec<u64>> {
         let mut clock = WindowClock::new(measure)?;
         let (mut left, mut open, mut windows) = (requests, 0, Vec::new());

@@ -4,9 +4,9 @@
     experiments/autopilot/measure isolation|memory|qos|demo [--runs N] [--first K]
     experiments/autopilot/measure collect
 
-Every run is a file of build/autopilot/runs; `collect`, which also ends a measurement, makes
-results.json and table.md of whatever runs are there, but for those in which the host was too busy.
-Exit status: 0 when all runs came to their end, 1 with the reason when one did not.
+Every run is a file in build/autopilot/runs. `collect`, which also runs at the end of a measurement,
+makes results.json and table.md from all runs in that folder, except those in which the host was too
+busy. Exit status: 0 when all runs finished, 1 with the reason when one did not.
 """
 
 import argparse
@@ -40,7 +40,7 @@ puts the papers' figures beside it.
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a run is, what is made of all, and how many there are."""
+    """One experiment: what a run is, how rows are made of all runs, and how many runs there are."""
 
     run: Callable[[], dict[str, Any]]
     rows: Callable[[Sequence[record.Run]], list[Row]]
@@ -56,7 +56,7 @@ EXPERIMENTS = {
 
 
 def collect(folder: Path = EXPERIMENT) -> list[Row]:
-    """Makes results.json and table.md of the runs that are there; the rows that were made."""
+    """Make results.json and table.md of the recorded runs, and return the rows."""
     made, results = [], []
     for name, experiment in EXPERIMENTS.items():
         found = record.read(name)
@@ -97,7 +97,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     arguments = _arguments()
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if arguments.what != "collect":

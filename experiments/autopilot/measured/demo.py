@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make run NODE=vm` shows, measured: an SLO kept, and nobody left without."""
+"""Measures what `make run NODE=vm` shows: whether the SLO is met, and what other tenants keep."""
 
 import os
 import tempfile
@@ -29,9 +29,9 @@ LOAD_SECONDS = 20.0
 
 
 def run() -> dict[str, Any]:
-    """Runs the scenario in a guest; its table, every sample, and the host's load.
+    """Run the scenario in a guest. Return its table, every sample, and the host's load.
 
-    Raises ChildError when a part of it ended before its time, DemoError when one fell silent or a
+    Raises ChildError when a part of it ended too early, DemoError when a part sent nothing new or a
     tenant was not seen in both halves of both sides, InputError without an agent.
     """
     chosen = scenario.real()
@@ -61,29 +61,29 @@ def run() -> dict[str, Any]:
 
 
 def _ratio(row: Mapping[str, Any]) -> float:
-    """A tenant's throughput over that on the default's side, in one half."""
+    """Return a tenant's throughput in one half, divided by that on the default's side."""
     return float(row["autopilot"]["throughput_ops"]) / float(row["default"]["throughput_ops"])
 
 
 def slo_windows_pct(one: Run) -> float:
-    """Of the control intervals of a half, those in which the SLO was met; of the worse half."""
+    """Return the percentage of control intervals that met the SLO, in the worse half."""
     rows = one.document["rows"]
     met = [float(row["autopilot"]["slo_met"]) for row in rows if row["slo_ops"] is not None]
     return 100 * min(met)
 
 
 def keep_min(one: Run) -> float:
-    """The least ratio of any tenant without an SLO, in either half."""
+    """Return the least ratio of any tenant without an SLO, in either half."""
     return min(_ratio(row) for row in one.document["rows"] if row["slo_ops"] is None)
 
 
 def sum_log(one: Run) -> float:
-    """The sum of the logarithms of the ratios of all tenants in both halves."""
+    """Return the sum of the logarithms of the ratios of all tenants in both halves."""
     return sum(log(_ratio(row)) for row in one.document["rows"])
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """`autopilot.demo.*`, a value per run."""
+    """Return `autopilot.demo.*`, with one value per run."""
     default = "the kernel's default at equal limits"
     before = [row for one in runs for row in one.document["rows"] if row["slo_ops"] is not None]
     return [

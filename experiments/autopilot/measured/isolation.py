@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """YCSB C beside a search of files, each in a cgroup: cache_ext's Figure 11.
 
-Both have as much memory on every side, so that only policies differ: the kernel's own, those that
-an expert would choose by hand, and what the autopilot chooses without being told anything.
+Both have the same memory on every side, so that only policies differ: the kernel's own, those that
+an expert would choose by hand, and those that the autopilot chooses without any information.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ GAINS_PCT = {"ycsb": 40.0, "search": 70.0}
 
 
 def world() -> World:
-    """Default, tailored and autopilot, in this order.
+    """Return the sides default, tailored and autopilot, in this order.
 
-    Of 16 MiB the search has some 11.5 MiB for pages of files, and a tenth more is in the tree. What
-    it looks for takes the processor some time, as in a tree that is cached: repeated words.
+    Of its 16 MiB the search has some 11.5 MiB for file pages, and the tree is a tenth larger. The
+    search pattern, repeated words, takes the processor some time, as with a tree that is cached.
     """
     return World(
         experiment=NAME,
@@ -49,12 +49,15 @@ def world() -> World:
 
 
 def ops(run: Run, side: str, tenant: str) -> float:
-    """Steady operations per second; of the search its read calls, since a pass takes seconds."""
+    """Return steady operations per second.
+
+    For the search these are read calls, since a pass takes seconds.
+    """
     return run.reads(side, tenant) if tenant == "search" else run.ops(side, tenant)
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """`autopilot.isolation.*`, a value per run; goals stand on the worst."""
+    """Return `autopilot.isolation.*`, with one value per run. Goals apply to the worst run."""
     found: list[Row] = []
     for tenant, gain_pct in GAINS_PCT.items():
         default = [ops(run, "default", tenant) for run in runs]
@@ -90,7 +93,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
 
 
 def settled_s(run: Run) -> float:
-    """Seconds from the begin of the autopilot's side until no policy changed any more."""
+    """Return seconds from the beginning of the autopilot's side to the last change of a policy."""
     begin_s = float(run.document["sides"]["autopilot"]["begin_s"])
     last = begin_s
     for tenant in GAINS_PCT:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four tenants of different skew share a fixed memory: HOLPACA's Figures 5 and 6, scaled.
 
-`static` is the equal split that nobody changes; `annealing` and `optimal` are the allocators, all
-else being the same. Only on the side of `optimal` policies change. All throughput together is what
-HOLPACA is about: that is the goal, and nobody keeps any of its own.
+`static` is the equal split that never changes. `annealing` and `optimal` are the allocators, with
+everything else the same. Policies change only on the side of `optimal`. HOLPACA is about the sum of
+throughputs. That is therefore the goal, and no tenant has a share of its own throughput to keep.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ GOALS = {"static": 1.5, "annealing": 1.05}
 
 
 def world() -> World:
-    """The three sides; four databases of 10 MiB, 12 MiB for all of them together.
+    """Return the three sides; four databases of 10 MiB share 12 MiB.
 
-    No database fits whole, so that misses decide: one that fits hardly waits for the disk any more,
-    and does as many operations as the emulated processor can.
+    No database fits as a whole, so that misses decide. A database that fits hardly waits for the
+    disk any more, and is limited by the emulated processor.
     """
 
     def steered(allocator: str) -> Side:
@@ -51,12 +51,12 @@ def world() -> World:
 
 
 def total_ops(run: Run, side: str) -> float:
-    """Operations per second of all tenants together, steady."""
+    """Return steady operations per second of all tenants together."""
     return sum(run.ops(side, tenant) for tenant in TENANTS)
 
 
 def over_floor(run: Run) -> float:
-    """The least limit over the floor of its tenant, over both steered sides."""
+    """Return the least limit of any tenant over its floor, on both sides with an allocator."""
     return min(
         float(look["limit_bytes"]) / float(look["floor_bytes"])
         for side in ("annealing", "optimal")
@@ -67,7 +67,7 @@ def over_floor(run: Run) -> float:
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """`autopilot.memory.*`, a value per run; goals stand on the worst."""
+    """Return `autopilot.memory.*`, with one value per run. Goals apply to the worst run."""
     ours = [total_ops(run, "optimal") for run in runs]
     found: list[Row] = []
     for side, goal in GOALS.items():

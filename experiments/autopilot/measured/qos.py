@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SLOs of throughput: HOLPACA's Figure 7, in three settings.
 
-`one` and `two` can be kept, though the equal split keeps none of them; `beyond` asks for more than
-the memory gives that it may have, which is to be named as such, with what is attainable.
+The SLOs of `one` and `two` can be met, though the equal split meets none of them. `beyond` asks for
+more than the tenant can reach with the memory that it may have. The controller should report this
+SLO as unattainable, with the throughput that is attainable.
 """
 
 from collections.abc import Sequence
@@ -24,14 +25,15 @@ KEPT: dict[str, dict[str, float]] = {
     "two": {"zipf09": 190.0, "zipf06": 95.0},
 }
 BEYOND = ("uniform", 20_000.0)
-# With all there is the whole database would be cached, and what is attainable the processor's.
+# With all memory, the whole database would be cached, and the processor would set what is
+# attainable.
 BEYOND_MEMORY_MAX = "8 MiB"
 WINDOWS_MET_PCT = 98.0
 ERROR_PCT = 10.0
 
 
 def world() -> World:
-    """The three settings; three databases of 10 MiB, 15 MiB for all of them together."""
+    """Return the three settings; three databases of 10 MiB share 15 MiB."""
 
     def side(name: str, slos: dict[str, float], **more: object) -> Side:
         stated = {one: {"throughput_ops": ops, "priority": 1, **more} for one, ops in slos.items()}
@@ -51,7 +53,7 @@ def world() -> World:
 
 
 def windows_met_pct(run: Run) -> float:
-    """Of all one-second windows after warm-up, of all SLOs that can be met."""
+    """Return the percentage of one-second windows after warm-up that met an SLO that can be met."""
     met = [
         share_met([ops], wanted)
         for side, slos in KEPT.items()
@@ -62,7 +64,7 @@ def windows_met_pct(run: Run) -> float:
 
 
 def _beyond(run: Run) -> list[tuple[str, float]]:
-    """State and attainable throughput as told in each look of the steady seconds."""
+    """Return state and attainable throughput, as reported in each look of the steady seconds."""
     tenant, _ = BEYOND
     from_s, to_s = run.window("beyond")
     return [
@@ -75,18 +77,18 @@ def _beyond(run: Run) -> list[tuple[str, float]]:
 
 
 def attainable_error_pct(run: Run) -> float:
-    """By how much the attainable throughput that is told is off what was measured."""
+    """Return the error of the reported attainable throughput, in percent of the measured one."""
     told = median(ops for _, ops in _beyond(run))
     return 100 * abs(told / run.ops("beyond", BEYOND[0]) - 1)
 
 
 def named_pct(run: Run) -> float:
-    """Of the looks of the steady seconds, those that name the SLO infeasible."""
+    """Return the percentage of steady looks that report the SLO as unattainable."""
     return 100 * fmean(state == "unattainable" for state, _ in _beyond(run))
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """`autopilot.qos.*`, a value per run; goals stand on the worst."""
+    """Return `autopilot.qos.*`, with one value per run. Goals apply to the worst run."""
     told = "`beyond`, which asks for more than there is"
     return [
         *Row.worst_of(

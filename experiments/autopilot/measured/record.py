@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a run: every sample, as one file of JSON per run."""
+"""Records of runs: every sample, as one JSON file per run."""
 
 import json
 from collections.abc import Mapping
@@ -14,8 +14,9 @@ from experiments.shared.rows import ROOT
 FOLDER = ROOT / "build" / "autopilot" / "runs"
 DISK_SHARE_MIN = 0.8
 LOAD_MAX = 5.0
-"""Mean of the load average over the last minute, on two cores. A run alone makes 3 to 4; with 6 to
-7, the rest of it idle work, a search that hits most of its pages did half as much."""
+"""Largest mean of the one-minute load average, on two cores. A run alone makes 3 to 4. With 6 to 7,
+the rest of it idle work, a search that hits most of its pages did half as much.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,10 @@ class Run:
     document: Mapping[str, Any]
 
     def end_s(self, side: str) -> float:
-        """When the programs of a side were over: the last second that all of them tell of.
+        """Return when the programs of a side ended: the last second that all of them report.
 
-        A client that had to open its database first is ended before it has told of its last.
+        A client that had to open its database first is ended before it has reported its last
+        second.
         """
         found = self._side(side)
         seconds = float(found["seconds"])
@@ -36,29 +38,29 @@ class Run:
         return min([end_s, *told])
 
     def window(self, side: str) -> tuple[float, float]:
-        """The steady seconds of a side."""
+        """Return the steady seconds of a side."""
         end = self.end_s(side)
         return end - float(self._side(side)["window_s"]), end
 
     def looks(self, side: str, tenant: str) -> list[Mapping[str, Any]]:
-        """What the controller told of a tenant, about once a second."""
+        """Return what the controller reported of a tenant, about once a second."""
         found: list[Mapping[str, Any]] = self._side(side)["looks"].get(tenant, [])
         return found
 
     def operations(self, side: str, tenant: str) -> list[Total]:
-        """Operations as the program itself counted them; of a search its passes."""
+        """Return the operations that the program itself counted; for a search, its passes."""
         return [(at, total) for at, total in self._side(side)["operations"].get(tenant, [])]
 
     def ops(self, side: str, tenant: str) -> float:
-        """Operations per second of the steady seconds."""
+        """Return operations per second of the steady seconds."""
         return rate(self.operations(side, tenant), *self.window(side))
 
     def seconds(self, side: str, tenant: str) -> list[float]:
-        """Operations per second of each steady second."""
+        """Return operations per second of each steady second."""
         return rates(self.operations(side, tenant), *self.window(side))
 
     def reads(self, side: str, tenant: str) -> float:
-        """Read calls per second of the steady seconds, as the kernel counted them."""
+        """Return read calls per second of the steady seconds, as counted by the kernel."""
         looks = [(one["time_s"], one["throughput_ops"]) for one in self.looks(side, tenant)]
         return mean(looks, *self.window(side))
 
@@ -69,17 +71,17 @@ class Run:
 
     @property
     def is_starved(self) -> bool:
-        """Whether the host gave the guest too little time, so that processors decided, not misses.
+        """Whether the guest got so little processor time that processors, not misses, decided.
 
-        On the first side, which nobody steers, the tenants' reads are to keep the disk busy, where
-        a run says how busy it was.
+        On the first side, which has no autopilot, the tenants' reads should keep the disk busy, if
+        the run recorded how busy it was.
         """
         first = next(iter(self.document.get("sides", ())), None)
         is_idle = first is not None and self.disk_share(first) < DISK_SHARE_MIN
         return is_idle or self.is_crowded
 
     def disk_share(self, side: str) -> float:
-        """Reads of all tenants in the steady seconds, as a share of what the disk can do."""
+        """Return the reads of all tenants in the steady seconds over the disk's capacity."""
         looks = self._side(side)["looks"]
         window = self.window(side)
         iops = sum(
@@ -94,12 +96,12 @@ class Run:
 
 
 def path_of(experiment: str, number: int) -> Path:
-    """Where a run is kept."""
+    """Return the file of a run."""
     return FOLDER / f"{experiment}-{number}.json"
 
 
 def write(document: Mapping[str, Any], number: int) -> Path:
-    """Keeps a run; it appears whole or not at all."""
+    """Write a run to its file, which appears as a whole or not at all."""
     path = path_of(document["experiment"], number)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
@@ -109,15 +111,15 @@ def write(document: Mapping[str, Any], number: int) -> Path:
 
 
 def read(experiment: str) -> list[Run]:
-    """All runs of an experiment, in order of their numbers."""
+    """Return all runs of an experiment, in order of their numbers."""
     paths = sorted(FOLDER.glob(f"{experiment}-*.json"))
     return [Run(json.loads(path.read_text("utf-8"))) for path in paths]
 
 
 def ycsb_totals(text: str, begin_s: float) -> list[Total]:
-    """Operations by time from what the YCSB client printed, a line a second.
+    """Return total operations by time, from the YCSB client's output of a line per second.
 
-    The client counts time from when its database was open, which is taken for `begin_s`.
+    The client counts time from when its database was open, which is assumed to be `begin_s`.
     """
     totals, done = [(begin_s, 0.0)], 0.0
     for line in text.splitlines():
@@ -132,7 +134,7 @@ def ycsb_totals(text: str, begin_s: float) -> list[Total]:
 
 
 def pass_totals(text: str, begin_s: float) -> list[Total]:
-    """Passes by time, from lines that are the time at which each ended."""
+    """Return total passes by time, from lines with the time at which each pass ended."""
     ends = []
     for line in text.splitlines():
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: controllers here, the guest with its agents, and every sample of both kept."""
+"""Makes one run: controllers on the host, the guest with its agents; keeps all samples of both."""
 
 import json
 import os
@@ -38,12 +38,12 @@ DETAIL_SECONDS = 20.0
 SETUP_SECONDS = 400.0
 SIDE_SETUP_SECONDS = 60.0
 NICE = -5
-"""The guest's CPUs are emulated: whoever else uses this machine's slows them."""
+"""The guest's CPUs are emulated, so anything else that uses this machine's CPUs slows them."""
 
 
 @dataclass
 class Watched:
-    """One side's controller, and what was heard of it so far."""
+    """One side's controller, and what it has reported so far."""
 
     side: Side
     client: ControllerClient
@@ -54,7 +54,10 @@ class Watched:
     asked_s: float = 0.0
 
     def look(self) -> None:
-        """Takes one look; pins what an operator pins as soon as it is there."""
+        """Take one look.
+
+        Policies that an operator pins are pinned as soon as the tenant appears.
+        """
         nodes = {node.name: node for node in self.client.nodes() if node.connected}
         tenants = [one for one in self.client.tenants() if one.node in nodes]
         for tenant in tenants:
@@ -101,7 +104,7 @@ def _kept(tenant: TenantView) -> dict[str, Any]:
 
 
 def start_controller(children: Children, folder: Path, side: Side) -> Addresses:
-    """Starts the controller of a side; its files are in `folder`."""
+    """Start the controller of a side. Its files are in `folder`."""
     addresses = Addresses(free_port(), free_port())
     objectives = folder / f"{side.name}.objectives.toml"
     objectives.write_text(side.objectives, "utf-8")
@@ -120,7 +123,7 @@ def start_controller(children: Children, folder: Path, side: Side) -> Addresses:
 
 
 def _orders(world: World, shared: Path, addresses: Mapping[str, Addresses]) -> dict[str, Any]:
-    """What guest_machine.py and guest.sh are told."""
+    """Write the guest's files, and return the orders for guest_machine.py and guest.sh."""
     program = agent.find(os.environ)
     lines = []
     for side in world.sides:
@@ -153,14 +156,20 @@ def _orders(world: World, shared: Path, addresses: Mapping[str, Addresses]) -> d
 
 
 def _prefer_session(pid: int) -> None:
-    """Where the host shares its CPUs among sessions, niceness counts within one: sched(7)."""
+    """Give the autogroup of the process a nice value.
+
+    With autogroups, a process's own niceness counts only within its session (sched(7)).
+    """
     group = Path(f"/proc/{pid}/autogroup")
     if group.exists():
         group.write_text(str(NICE))
 
 
 def follow(children: Children, watched: list[Watched], shared: Path) -> list[list[float]]:
-    """Until the guest ended well; ChildError when anything ended otherwise. Returns the load."""
+    """Follow the run until the guest ends well, and return the load of the host.
+
+    Raises ChildError when anything ends otherwise.
+    """
     program = (sys.executable, "-m", "experiments.autopilot.guest_machine", str(shared))
     guest = children.start("guest", ["nice", "-n", str(NICE), *program])
     _prefer_session(guest.process.pid)
@@ -203,9 +212,11 @@ def _side(watched: Watched, shared: Path, world: World) -> dict[str, Any]:
 
 
 def run(world: World) -> dict[str, Any]:
-    """Runs a world in a guest; every sample. Its logs stay in a folder that is named.
+    """Run a world in a guest, and return every sample.
 
-    Raises ChildError when a part of it ended before its time, InputError without an agent.
+    The folder with its logs is printed and kept.
+
+    Raises ChildError when a part of it ended too early, InputError without an agent.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"cachepilot-{world.experiment}-"))
     shared = folder / "guest"

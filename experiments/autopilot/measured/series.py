@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates and windows of what was sampled; nothing here knows where samples come from."""
+"""Rates and windows of samples, independent of where the samples come from."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ Total = tuple[float, float]
 
 
 def total_at(totals: Sequence[Total], time_s: float) -> float:
-    """The total at a time, linear between two samples; ValueError outside of them."""
+    """Return the total at a time, linear between two samples. Raises ValueError outside of them."""
     if not totals or not totals[0][0] <= time_s <= totals[-1][0]:
         raise ValueError(f"no samples around {time_s:.1f} s")
     after = bisect_right(totals, time_s, key=lambda one: one[0])
@@ -22,12 +22,12 @@ def total_at(totals: Sequence[Total], time_s: float) -> float:
 
 
 def rate(totals: Sequence[Total], from_s: float, to_s: float) -> float:
-    """Per second between two times."""
+    """Return the growth per second between two times."""
     return (total_at(totals, to_s) - total_at(totals, from_s)) / (to_s - from_s)
 
 
 def rates(totals: Sequence[Total], from_s: float, to_s: float) -> list[float]:
-    """Per second in each interval between two samples that lies within the times."""
+    """Return the growth per second in each interval between two samples within the times."""
     return [
         (v1 - v0) / (t1 - t0)
         for (t0, v0), (t1, v1) in pairwise(totals)
@@ -36,7 +36,7 @@ def rates(totals: Sequence[Total], from_s: float, to_s: float) -> list[float]:
 
 
 def mean(samples: Iterable[tuple[float, float | None]], from_s: float, to_s: float) -> float:
-    """Of the values that are known within the times; ValueError when there is none."""
+    """Return the mean of the known values within the times. Raises ValueError if there are none."""
     inside = [value for at, value in samples if from_s <= at <= to_s and value is not None]
     if not inside:
         raise ValueError(f"no samples from {from_s:.1f} s to {to_s:.1f} s")
@@ -44,7 +44,7 @@ def mean(samples: Iterable[tuple[float, float | None]], from_s: float, to_s: flo
 
 
 def share_met(values: Sequence[float], target: float) -> float:
-    """The share of values that are at least the target; ValueError without any."""
+    """Return the share of values that are at least the target. Raises ValueError without values."""
     if not values:
         raise ValueError("no windows")
     return fmean(value >= target for value in values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run in the virtual machine consists of: tenants, and sides that differ in who decides."""
+"""The parts of a run in the virtual machine: tenants, and sides that differ in who decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,9 @@ from cachepilot.domain.objectives.objective import Goal, Objectives
 
 MIB = 1 << 20
 READ_US = 0.0
-"""Learnt: a read of a throttled disk takes as long as the throttle wants, told by nobody."""
+"""0: unknown, so that the agent learns it. On a throttled disk the throttle sets the time of a
+read.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,11 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Side:
-    """The tenants for `seconds`, from an empty cache, with a controller and an agent of their own.
+    """The tenants for `seconds`, from an empty cache, with their own controller and agent.
 
-    `objectives` is the text of the controller's file, `planner` its section of that name, `pins`
-    the policies that an operator fixes, by tenant. Of the seconds the last `window_s` are steady.
+    `objectives` is the text of the controller's file, `planner` its section of that name, and
+    `pins` the policies that an operator fixes, by tenant. The last `window_s` of the seconds are
+    steady.
     """
 
     name: str
@@ -52,19 +55,19 @@ class World:
 
     @property
     def limit_bytes(self) -> int:
-        """What a tenant has at first."""
+        """Limit of each tenant at the beginning."""
         return self.budget_bytes // len(self.tenants) // 4096 * 4096
 
     @property
     def device(self) -> Device:
-        """The throttled disk, as agents are told of it."""
+        """The throttled disk, as agents are configured for it."""
         return Device(read_us=READ_US, parallelism=32, iops=self.iops)
 
 
 def objectives(
     side: str, statements: Mapping[str, Mapping[str, object]], goal: Goal = Objectives.goal
 ) -> str:
-    """An objectives file: keys by tenant of a side, `*` for all of it."""
+    """Return an objectives file: keys by tenant of a side, `*` for all tenants of the side."""
     lines = ["# SPDX-License-Identifier: Apache-2.0", f'goal = "{goal}"']
     for tenant, keys in statements.items():
         lines += ["", "[[tenant]]", f'cgroup = "/{side}/{tenant}"']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes with a real kernel each: virtual machines, whose tenants are files that can be moved."""
+"""Virtual machines as nodes, each with a real kernel. Tenants are files that can be moved."""
 
 import json
 import os
@@ -19,14 +19,15 @@ from cachepilot import agent
 
 SCRIPT = Path(__file__).resolve().parent / "guest_node.sh"
 INTERVAL_MS = 4000
-"""Longer than by default: an emulated CPU stands still for parts of a second, and a slow device
-serves few reads in one."""
+"""Longer than the default: an emulated CPU stands still for fractions of a second, and a slow
+device serves few reads in one.
+"""
 TIMEOUT_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """A YCSB client over a database of its own; its cgroup is /fleet/NAME."""
+    """A YCSB client with its own database. Its cgroup is /fleet/NAME."""
 
     name: str
     arguments: str
@@ -34,11 +35,11 @@ class Program:
 
     @property
     def cgroup(self) -> str:
-        """Its path below the mount of the hierarchy."""
+        """Path of its cgroup below the mount point of the hierarchy."""
         return f"/fleet/{self.name}"
 
     def definition(self) -> str:
-        """The file that defines it; guest_node.sh reads it."""
+        """Return the text of the file that defines the tenant, which guest_node.sh reads."""
         values = {
             "cgroup": self.cgroup,
             "limit_bytes": self.limit_bytes,
@@ -49,7 +50,10 @@ class Program:
 
 @dataclass
 class Guests:
-    """Files of the nodes in `folder`: who is on each at first, by its name."""
+    """The files of the nodes in `folder`.
+
+    `nodes` are the initial tenants of each node, by its name.
+    """
 
     folder: Path
     nodes: Mapping[str, Sequence[Program]]
@@ -60,11 +64,11 @@ class Guests:
 
     @property
     def workloads(self) -> Path:
-        """A folder per node with the definitions of its tenants."""
+        """The folder that has, for each node, a folder with the definitions of its tenants."""
         return self.folder / "workloads"
 
     def write(self) -> None:
-        """All files: definitions, objectives, configurations, orders."""
+        """Write all files: definitions, objectives, configurations, orders."""
         (self.folder / "objectives.toml").write_text("", "utf-8")
         consolidation = {"folder": str(self.workloads), "headroom_hours": 0}
         write_controller(self.folder, self.addresses, consolidation, INTERVAL_MS)
@@ -102,7 +106,7 @@ class Guests:
         (shared / "guest.json").write_text(json.dumps(orders, indent=1) + "\n", "utf-8")
 
     def start(self, children: Children) -> None:
-        """Starts the controller and the machines."""
+        """Start the controller and the virtual machines."""
         start_controller(children, self.folder)
         for node in self.nodes:
             command = [sys.executable, "-m", "experiments.autopilot.guest_machine"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of three tenants moves from a node to another: the rows `consolidation.machine.*`.
 
-Nodes are virtual machines with the patched kernel, tenants are YCSB clients on RocksDB. Every
-tenant has an SLO, which is stated once it is known what each does.
+Nodes are virtual machines with the patched kernel, and tenants are YCSB clients on RocksDB. Every
+tenant has an SLO, which is stated after its throughput has been measured.
 """
 
 import sys
@@ -35,11 +35,13 @@ NODES = {
 }
 EMPTIED = "left"
 BUDGET_BYTES = 24 * MIB
-"""Of each node: the memory of three such tenants, and a margin for what moves."""
+"""Budget of each node: the memory of three such tenants, and a margin for a tenant that moves."""
 DEVICE = Device(read_us=80_000.0, parallelism=32, iops=1000)
-"""Slow enough that it decides: an emulated CPU takes a third of what an operation waits for it."""
+"""Slow enough to dominate: an emulated CPU takes a third of the time that an operation waits for
+it.
+"""
 RECORDS = 30_000
-"""Databases of some 30 MiB: what a tenant may get does not hold one, so that misses decide."""
+"""Each database has some 30 MiB, more than a tenant's limit can become, so that misses decide."""
 READY_S, SETTLED_S, PLANNED_S, MOVED_S = 900.0, 90.0, 300.0, 900.0
 MEASURED_S = 80.0
 ROLLOUTS_MAX = 5
@@ -61,9 +63,10 @@ def _planned(client: Client) -> Drain:
 
 
 def _carried_out(client: Client, followed: Followed, tell: Callable[[str], None]) -> RolloutView:
-    """The rollout of a plan; of another one while a rehearsal finds that too little memory is left.
+    """Carry out a plan, and return its rollout.
 
-    A tenant that missed its SLO in a rehearsal counts with more memory the next time.
+    If a rehearsal finds that too little memory is left, the next plan is tried. A tenant that
+    missed its SLO in a rehearsal then counts with more memory.
     """
     told: set[tuple[int, str]] = set()
 
@@ -91,7 +94,7 @@ def _is_at_work(client: Client) -> bool:
 
 
 def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
-    """One run; logs stay in `folder`."""
+    """Make one run. Logs stay in `folder`."""
     guests = Guests(folder, NODES, BUDGET_BYTES, DEVICE, RECORDS)
     guests.write()
     with Children(folder) as children:
@@ -113,17 +116,20 @@ def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
 
 
 def measure(runs: int) -> list[Row]:
-    """The rows of so many runs, of ten minutes or more each."""
+    """Return the rows of this many runs, each of ten minutes or more."""
     found = []
     for _ in range(runs):
-        # Kept: whoever wants to know why something failed needs the logs.
+        # The folder is kept, because its logs are needed to find out why something failed.
         folder = Path(tempfile.mkdtemp(prefix="cachepilot-two-guests-"))
         found.append(play(folder, lambda line: print(line, file=sys.stderr, flush=True)))
     return rows_of(found)
 
 
 def _met_pct(shares: Sequence[float | None]) -> float:
-    """Of the tenant that met its SLO in the fewest windows; one that was not judged met none."""
+    """Return the share of windows, in percent, of the tenant that met its SLO in the fewest.
+
+    A tenant whose SLO was not evaluated counts as 0.
+    """
     return 100 * min(share or 0.0 for share in shares)
 
 
@@ -139,7 +145,7 @@ def _error(one: Kept) -> float | None:
 
 
 def rows_of(found: Sequence[Outcome]) -> list[Row]:
-    """The rows of what was found in each run."""
+    """Return the rows of the outcomes of all runs."""
     prefix = "consolidation.machine."
     emptied = [float(EMPTIED in one.emptied) for one in found]
     rows = Row.worst_of(

@@ -2,7 +2,8 @@
 """A day of load: consolidated at night, spread in the morning; the rows `consolidation.day.*`.
 
 Tenants replay their whole traces by day and a small part of them at night. A day is compressed: the
-time of day, by which needs of the past are kept, passes `Scale.times` as fast as the nodes' clocks.
+time of day, which dates the records of past needs, passes `Scale.times` as fast as the nodes'
+clocks.
 """
 
 import tempfile
@@ -40,29 +41,32 @@ from cachepilot.fleet.moving.folder import FolderProvider
 HOUR_S = DAY_S / 24
 MIDNIGHT_S = 20_000 * DAY_S
 BUSY, QUIET = 6, 18
-"""Load rises and falls at these hours; a run begins when it rises."""
+"""Hours at which load rises and falls. A run begins when it rises."""
 CONSOLIDATE, SPREAD = 20, 3
-"""Nodes are drained from this hour on, once an hour; tenants are spread from that one on."""
+"""From the first hour on, nodes are drained, once an hour. From the second on, tenants are spread.
+"""
 MORNING = 2
-"""Hours from the rise of load on."""
+"""Length of the morning in hours, from the rise of load on."""
 HEADROOM_HOURS, LOOKAHEAD_HOURS = 1, 4
 PART = 0.1
-"""Of its trace, that a tenant reads at night."""
+"""Share of its trace that a tenant reads at night."""
 SLO_SHARE = 0.8
-"""Of what a tenant does with memory for all its pages: its SLO; every third has none."""
+"""Share of a tenant's throughput with memory for all its pages that is its SLO. Every third tenant
+has none.
+"""
 AGAIN_S = 60
-"""All SLOs are met again once `GOAL` of the windows of so many seconds are."""
+"""Seconds of a time span. All SLOs are met again when `GOAL` of the windows in such a span are."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """`nodes` of three tenants; a second of theirs is `times` seconds of the day."""
+    """`nodes` nodes of three tenants. A second of theirs is `times` seconds of the day."""
 
     nodes: int = 4
     times: float = 60.0
 
     def seconds(self, hours: float) -> int:
-        """Of the nodes."""
+        """Convert hours of the day to seconds of the nodes."""
         return round(hours * HOUR_S / self.times)
 
 
@@ -71,13 +75,13 @@ WHOLE = Scale()
 
 @dataclass(frozen=True)
 class DayTenant(Tenant):
-    """A tenant that reads `night` from `QUIET` to `BUSY`; `times` as of `Scale`."""
+    """A tenant that reads `night` from `QUIET` to `BUSY`; `times` is as in `Scale`."""
 
     night: Mapping[str, Any] = field(default_factory=dict)
     times: float = 1.0
 
     def at(self, hours: float) -> str:
-        """Its definition where it starts so many hours after the run began."""
+        """Return its definition if it starts this many hours after the run began."""
         phases, since = list[str](), 0.0
         for number, length in enumerate(3 * (QUIET - BUSY, 24 - QUIET + BUSY)):
             left, since = since + length - max(hours, since), since + length
@@ -86,25 +90,28 @@ class DayTenant(Tenant):
             source = ", ".join(toml_lines(self.night if number % 2 else self.source))
             seconds = left * HOUR_S / self.times
             phases.append(f"{{ seconds = {seconds!r}, source = {{ {source} }} }}")
-        # The last never ends.
+        # The last phase never ends.
         phases[-1] = phases[-1][phases[-1].index("source") :].join(("{ ", ""))
         head = [one for one in super().definition().splitlines() if not one.startswith("phase")]
         return "\n".join([*head, f"phase = [{', '.join(phases)}]"]) + "\n"
 
     def definition(self) -> str:
-        """That of the beginning."""
+        """Return its definition at the beginning of the run."""
         return self.at(0.0)
 
 
 class Clockwork(FolderProvider):
-    """Moves tenants; on its new node one goes on with the phase of the time of day."""
+    """Moves tenants. On its new node, a tenant continues with the phase for the time of day."""
 
     def __init__(self, folder: Path, tenants: Mapping[str, DayTenant], clock: Clock) -> None:
         super().__init__(folder)
         self._workloads, self._tenants, self._clock = folder, tenants, clock
 
     def move(self, cgroup: str, from_node: str, to_node: str) -> None:
-        """Agents read no file while the rollout takes a step: all wait for the second's end."""
+        """Move a tenant.
+
+        Agents read no file during a step of the rollout, since all wait for the second to end.
+        """
         super().move(cgroup, from_node, to_node)
         hours = (self._clock() - self._clock.begin_s) / HOUR_S
         file = self._workloads / to_node / f"{cgroup.strip('/').replace('/', '-')}.toml"
@@ -113,7 +120,7 @@ class Clockwork(FolderProvider):
 
 @dataclass
 class Found:
-    """One seed. Times are those of the nodes."""
+    """Results of one seed. Times are those of the nodes."""
 
     saved_pct: float = 0.0
     met_pct: float = 0.0
@@ -143,7 +150,7 @@ def _tenants(seed: int, folder: Path, scale: Scale) -> list[DayTenant]:
 
 
 class _Day:
-    """One run, an hour after the other; `found` is what came of it."""
+    """One run, hour by hour; `found` has its results."""
 
     def __init__(self, scale: Scale, cgroups: Sequence[str]) -> None:
         self._scale, self._cgroups = scale, cgroups
@@ -152,7 +159,7 @@ class _Day:
         self.found = Found()
 
     def script(self, world: World) -> Iterator[None]:
-        """From the rise of load over a night to the fall of load on the next day."""
+        """Play from the rise of load through the night to the fall of load on the next day."""
         scale = self._scale
         begun_s = world.now_s
         yield from seconds(scale.seconds(3))
@@ -178,10 +185,13 @@ class _Day:
         self.found.undone = sum(undone for _, undone in self._ids.values())
 
     def _hours(self, world: World, hours: int, what: str | None) -> Iterator[None]:
-        """Time in which nodes are drained once an hour, or tenants spread each quarter of one."""
+        """Let hours pass.
+
+        Nodes are drained once an hour, or tenants are spread every quarter of one.
+        """
         every = self._scale.seconds(1 if what == "drain" else 0.25)
         for second in range(self._scale.seconds(hours)):
-            # A rollout that ended in this second is followed by another one.
+            # A rollout that ended in this second may be followed by another one at once.
             self._count(world)
             rollout = world.mover.rollout
             if what is not None and second % every == 0 and (rollout is None or rollout.is_over):
@@ -189,7 +199,7 @@ class _Day:
             yield
 
     def _count(self, world: World) -> None:
-        """Nodes that nobody is on or on the way to, and moves by what came of them."""
+        """Count nodes that have no tenant and expect none, and the moves by their outcome."""
         used = {looks[-1].node for looks in world.looks.values()}
         rollout = world.mover.rollout
         if rollout is not None:
@@ -202,7 +212,7 @@ class _Day:
         self._empty += self._scale.nodes - len(used)
 
     def _met(self, world: World, from_s: float, to_s: float) -> tuple[float, int]:
-        """The share of windows that met their SLO, %, and how many tenants met too few."""
+        """Return the percentage of windows that met their SLO, and how many tenants missed it."""
         stated = {one.pattern for one in world.service.objectives().tenants if one.has_slo}
         missed, windows, met = 0, 0, 0
         for cgroup in stated.intersection(self._cgroups):
@@ -212,7 +222,7 @@ class _Day:
         return 100 * met / max(1, windows), missed
 
     def _again_s(self, world: World, rise_s: float) -> float:
-        """From the rise of load until all SLOs are met, or else the end of the run."""
+        """Return the seconds from the rise of load until all SLOs are met, or the run ends."""
         last_s = world.now_s - AGAIN_S
         for since_s in np.arange(rise_s, last_s):
             if self._met(world, since_s, since_s + AGAIN_S)[0] >= 100 * GOAL:
@@ -221,13 +231,13 @@ class _Day:
 
 
 def _begin(world: World, spreads: bool) -> None:
-    """Begins what is planned, as a timer does: what is refused is tried again the next time."""
+    """Begin what is planned, as a timer does. A refused plan is tried again the next time."""
     with suppress(ConflictError, InputError):
         world.service.moving.begin(Consolidate(spreads=spreads))
 
 
 def lived(seed: int, scale: Scale = WHOLE) -> Found:
-    """One run."""
+    """Play one run."""
     with tempfile.TemporaryDirectory(prefix="cachepilot-day-") as name:
         folder = Path(name)
         tenants = _tenants(seed, folder, scale)
@@ -241,12 +251,12 @@ def lived(seed: int, scale: Scale = WHOLE) -> Found:
 
 
 def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
-    """The rows of so many seeds."""
+    """Return the rows of this many seeds."""
     return rows_of([lived(seed, scale) for seed in range(1, seeds + 1)])
 
 
 def rows_of(found: Sequence[Found]) -> list[Row]:
-    """The rows of what was found with each seed."""
+    """Return the rows of the results of each seed."""
     prefix, all_on = "consolidation.day.", "all nodes always on, the day before, same runs"
     met_before = float(np.median([one.all_on_pct for one in found]))
     rows = [

@@ -42,12 +42,12 @@ FLOOR_BYTES = 3 * MIB // 2
 """Five such tenants fit on a node of 8 MiB, six do not."""
 SLO_OPS = 750.0
 BEFORE_S = 8.0
-"""For so long all is measured before the first move, and after the last."""
+"""How long everything is measured before the first move, and after the last."""
 READY_S, PLANNED_S, MOVED_S = 60.0, 60.0, 150.0
 
 
 def nodes() -> list[Node]:
-    """Six nodes; two tenants in three have an SLO, the others keep what they do."""
+    """Return six nodes. Two tenants in three have an SLO, the others keep their throughput."""
     return [
         Node(f"node{i + 1}", [_tenant(i, j) for j in range(TENANTS)], NODE_BYTES, seed=i + 1)
         for i in range(NODES)
@@ -68,7 +68,7 @@ def _tenant(node: int, number: int) -> Tenant:
 
 
 def _planned(client: Client, tell: Callable[[str], None]) -> list[Drain]:
-    """The first nodes that can be emptied, once as many can."""
+    """Return the first nodes that can be drained, once there are enough of them."""
     found: list[Drain] = []
 
     def is_enough() -> bool:
@@ -84,7 +84,7 @@ def _planned(client: Client, tell: Callable[[str], None]) -> list[Drain]:
 
 
 def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
-    """Runs all of it; logs stay in `folder`."""
+    """Run the whole demo. Logs stay in `folder`."""
     fleet = Fleet(folder, nodes(), INTERVAL_MS)
     fleet.write()
     count = NODES * TENANTS
@@ -117,7 +117,7 @@ def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
 
 
 def report(found: Outcome, seconds: float, out: Path, as_json: bool) -> str:
-    """Prints the table or its numbers; why it failed, empty when it did not."""
+    """Print the table or its numbers. Return why the demo failed; empty when it did not."""
     out.mkdir(parents=True, exist_ok=True)
     document = {"seconds": seconds, **asdict(found)}
     (out / "consolidation.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
@@ -139,14 +139,14 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="make run CONSOLIDATE=1", description=__doc__)
     parser.add_argument("--json", action="store_true", help="the numbers as JSON on stdout")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "run")
     arguments = parser.parse_args()
     screen = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, _interrupt)
-    # Kept: whoever wants to know why something failed needs the logs.
+    # The folder is kept, because its logs are needed to find out why something failed.
     folder = Path(tempfile.mkdtemp(prefix="cachepilot-consolidate-"))
     begun = time.monotonic()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets of recorded programs in virtual time, and what every script of them does."""
+"""Fleets of recorded programs in virtual time, and steps that their scripts share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Program:
 
 
 def programs(seed: int, nodes: int) -> Iterator[Program]:
-    """Each recorded program in as many tenants as fit, each from another start."""
+    """Yield each recorded program for as many tenants as needed, each starting at another point."""
     recorded = traces(None)
     for number in range(nodes * PER_NODE):
         trace = recorded[number % len(recorded)]
@@ -55,7 +55,9 @@ def fleet_of(
     nodes: int,
     options: Mapping[str, object] | None = None,
 ) -> Fleet:
-    """Nodes of one size with tenants at random; each has memory for all of its own.
+    """Return nodes of one size with tenants at random.
+
+    Each node has memory for all of its own tenants.
 
     `options` are those of `[consolidation]`.
     """
@@ -70,19 +72,19 @@ def fleet_of(
 
 
 def seconds(count: int) -> Iterator[None]:
-    """So many seconds pass."""
+    """Let this many seconds pass."""
     for _ in range(count):
         yield
 
 
 def drain_of(shown: DrainView) -> Drain:
-    """What the API shows, as a rollout takes it."""
+    """Convert a drain as the API shows it to one that a rollout takes."""
     told = Drain(**vars(shown))
     return replace(told, moves=tuple(Move(**vars(one)) for one in told.moves))
 
 
 def state_slos(world: World, does_ops: Mapping[str, float], share: float) -> None:
-    """Two tenants in three get an SLO: this share of what each does."""
+    """State an SLO for two tenants in three: this share of the throughput of each."""
     stated = tuple(
         Objective(cgroup, throughput_ops=share * ops)
         for i, (cgroup, ops) in enumerate(does_ops.items())

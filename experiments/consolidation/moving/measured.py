@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured of every tenant before, while and after tenants move."""
+"""Measures every tenant before, while and after tenants move."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,15 @@ from cachepilot.cli.terminal import tables
 from cachepilot.domain.slos import GOAL
 
 KEEP = 0.9
-"""What a tenant without an SLO is to keep of its throughput."""
+"""Share of its throughput that a tenant without an SLO keeps."""
 
 
 @dataclass
 class Windows:
-    """Windows of one tenant; of those judged by an SLO how many met it, `slo` the target."""
+    """Windows of one tenant.
+
+    `judged` counts those evaluated against the SLO, `met` those that met it. `slo` is the target.
+    """
 
     node: str = ""
     ops: list[float] = field(default_factory=list)
@@ -30,7 +33,7 @@ class Windows:
 
     @property
     def mean_ops(self) -> float | None:
-        """Operations per second."""
+        """Mean of the operations per second."""
         return sum(self.ops) / len(self.ops) if self.ops else None
 
 
@@ -38,7 +41,7 @@ Taken = Mapping[str, Windows]
 
 
 class Followed:
-    """Looks at all tenants as often as the controller has something new."""
+    """Looks at all tenants whenever the controller has new measurements."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -46,7 +49,7 @@ class Followed:
         self._seen: dict[str, float] = {}
 
     def look(self) -> None:
-        """One window of each node that sent a snapshot since the last look."""
+        """Take one window of each node that sent a snapshot since the last look."""
         for node in self._client.nodes():
             if self._seen.get(node.name) == node.last_seen_s:
                 continue
@@ -67,21 +70,21 @@ class Followed:
                 found.met += slo.met
 
     def look_for(self, seconds: float) -> None:
-        """Looks for a while."""
+        """Look for this many seconds."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.look()
             time.sleep(POLL_S)
 
     def taken(self) -> Taken:
-        """What was seen since this was last asked."""
+        """Return the windows taken since the last call."""
         found, self._windows = self._windows, {}
         return found
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One tenant; throughputs in operations per second, shares of windows that met its SLO."""
+    """One tenant: throughputs in operations per second, and shares of windows that met its SLO."""
 
     cgroup: str
     from_node: str
@@ -97,7 +100,10 @@ class Kept:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its SLO is met in `GOAL` of the windows, or without one its throughput is."""
+        """Whether the tenant's SLO is met in `GOAL` of the windows.
+
+        Without an SLO, the result is whether the tenant keeps `KEEP` of its throughput.
+        """
         if self.slo_ops is not None:
             return self.met_after is not None and self.met_after >= GOAL
         return (self.after_ops or 0.0) >= KEEP * (self.before_ops or 0.0)
@@ -105,7 +111,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All tenants, and which nodes are empty."""
+    """All tenants, and the nodes that are empty."""
 
     state: str
     why: str
@@ -122,7 +128,7 @@ def _share(one: Windows | None) -> float | None:
 def outcome(
     nodes: Sequence[NodeView], rollout: RolloutView, before: Taken, moving: Taken, after: Taken
 ) -> Outcome:
-    """What came of it, by what was seen in three stretches."""
+    """Return the outcome, from what was measured before, during and after the moves."""
     moved = {one.move.cgroup: one for one in rollout.moves}
     found = []
     for cgroup, was in sorted(before.items(), key=lambda item: (item[1].node, item[0])):
@@ -153,7 +159,7 @@ def outcome(
 
 
 def table(found: Outcome) -> Iterator[RenderableType]:
-    """A row per tenant, those that moved first, and a line of what was freed."""
+    """Yield a table with a row per tenant, those that moved first, and a summary line."""
     shown = tables.new_table("before -> after, measured; in brackets predicted")
     tables.add_columns(shown, ["tenant", "node"], "left")
     tables.add_columns(shown, ["op/s before", "after", "SLO"])

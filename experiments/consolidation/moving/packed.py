@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many hosts tenants take at least: by their peaks, and by what they needed in hindsight."""
+"""The least number of hosts that tenants need: by their peaks, and by their needs in hindsight."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,18 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 
 class PackingError(Exception):
-    """Tenants that do not fit on the hosts at all, or that the solver gave up."""
+    """The tenants do not fit on the hosts at all, or the solver gave up."""
 
 
 def hosts(sizes_bytes: Sequence[int], host_bytes: int, most: int) -> int:
-    """The fewest hosts of one size that hold items of these sizes; at most `most`.
+    """Return the fewest hosts of one size that can take items of these sizes, at most `most`.
 
-    Bin packing by memory alone, solved to optimality; what a host cannot hold at all takes one.
+    This is bin packing by memory alone, solved to optimality. An item that is larger than a host
+    takes one host.
     """
     sizes = np.minimum(np.array(sizes_bytes, dtype=np.float64) / host_bytes, 1.0)
     items, bins = sizes.size, most
-    # Variables: item i in bin b, then bin b is used.
+    # Variables: whether item i is in bin b, then whether bin b is used.
     count = items * bins + bins
     cost = np.concatenate([np.zeros(items * bins), np.ones(bins)])
     once = np.zeros((items, count))
@@ -28,7 +29,7 @@ def hosts(sizes_bytes: Sequence[int], host_bytes: int, most: int) -> int:
     for b in range(bins):
         fits[b, b : items * bins : bins] = sizes
         fits[b, items * bins + b] = -1
-    # Bins alike are used in their order.
+    # Identical bins are used in their order, to remove symmetric solutions.
     order = np.zeros((max(0, bins - 1), count))
     for b in range(bins - 1):
         order[b, items * bins + b], order[b, items * bins + b + 1] = -1, 1

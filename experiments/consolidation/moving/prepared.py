@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants that arrive with a page cache that was read before they moved, and ones that do not.
+"""Compares tenants whose page cache is read before they move with tenants that arrive cold.
 
-The rows `consolidation.arrival.*`. Both move by the same plan of the same fleet.
+The rows are `consolidation.arrival.*`. Both move by the same plan of the same fleet.
 """
 
 import tempfile
@@ -18,15 +18,19 @@ from experiments.shared.rows import Row
 from cachepilot.domain.moving import Moved
 
 PREPARING_S = 600.0
-"""Longer than a page cache here takes to be read."""
+"""Longer than it takes here to read a page cache."""
 ARRIVED_S = 10.0
-"""So long after its arrival a tenant is looked at."""
+"""How long a tenant is measured after its arrival."""
 WAYS = {"cold": 0.0, "prepared": PREPARING_S}
 
 
 @dataclass
 class Arrivals:
-    """Tenants that moved: throughput after their arrival over that of before, windows, seconds."""
+    """Tenants that moved.
+
+    `share` is the throughput after the arrival divided by that before, `read_s` the seconds of
+    reading.
+    """
 
     share: list[float] = field(default_factory=list)
     windows: int = 0
@@ -35,7 +39,7 @@ class Arrivals:
 
 
 def arrivals(seed: int, scale: Scale, preparing_s: float) -> Arrivals:
-    """What comes of the moves of one fleet."""
+    """Return the results of the moves of one fleet."""
     found = Arrivals()
     with tempfile.TemporaryDirectory(prefix="cachepilot-arrivals-") as name:
         folder, nodes = Path(name), scale.nodes
@@ -58,7 +62,7 @@ def _take(found: Arrivals, world: World, moved: Moved) -> None:
         return
     cgroup = moved.move.cgroup
     before = world.mean_ops(cgroup, moved.begun_s - MEASURED_S, moved.begun_s)
-    # The second in which it arrives is the last of the order's.
+    # `between` excludes the second of the arrival, which still belongs to the move.
     there_s = moved.arrived_s
     looks = world.between(cgroup, there_s, there_s + ARRIVED_S)
     looks = [one for one in looks if one.node == moved.move.to_node]
@@ -72,7 +76,7 @@ def _take(found: Arrivals, world: World, moved: Moved) -> None:
 
 
 def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
-    """The rows of so many seeds."""
+    """Return the rows of this many seeds."""
     found = {
         way: [arrivals(seed, scale, preparing_s) for seed in range(1, seeds + 1)]
         for way, preparing_s in WAYS.items()
@@ -81,7 +85,7 @@ def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
 
 
 def rows_of(found: Mapping[str, Sequence[Arrivals]]) -> list[Row]:
-    """The rows of what was found with each seed, cold and prepared."""
+    """Return the rows of the results of each seed, cold and prepared."""
     prefix, rows = "consolidation.arrival.", []
     for way, runs in found.items():
         shares = [share for one in runs for share in one.share]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller and an agent per simulated node, whose tenants are files that can be moved."""
+"""A controller and an agent per simulated node. Tenants are files that can be moved."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from cachepilot import agent
 
 @dataclass(frozen=True)
 class Tenant:
-    """A tenant: its definition, but for its cgroup, and its SLO of throughput, if it has one."""
+    """A tenant: the contents of its definition, and its SLO of throughput, if it has one."""
 
     cgroup: str
     source: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Tenant:
     throughput_ops: float | None = None
 
     def definition(self) -> str:
-        """The file that defines it."""
+        """Return the text of the file that defines the tenant."""
         keys = ("cgroup", "limit_bytes", "service_us", "concurrency", "accesses_per_op")
         values = {key: getattr(self, key) for key in keys}
         if self.floor_bytes is not None:
@@ -37,7 +37,7 @@ class Tenant:
         return "\n".join([*toml_lines(values), f"phase = [{{ source = {{ {source} }} }}]"]) + "\n"
 
     def objective(self) -> str:
-        """Its entry in the objectives file."""
+        """Return its entry in the objectives file."""
         lines = ["[[tenant]]", f'cgroup = "{self.cgroup}"']
         if self.throughput_ops is not None:
             lines.append(f"throughput_ops = {self.throughput_ops:g}")
@@ -46,7 +46,7 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Node:
-    """A simulated node and who is on it at first."""
+    """A simulated node and its initial tenants."""
 
     name: str
     tenants: Sequence[Tenant]
@@ -59,7 +59,7 @@ class Node:
 def write_controller(
     folder: Path, addresses: Addresses, consolidation: Mapping[str, object], interval_ms: int
 ) -> None:
-    """Writes controller.toml: objectives.toml and the store are beside it."""
+    """Write controller.toml. objectives.toml and the store are in the same folder."""
     top: dict[str, object] = {
         "listen": f"127.0.0.1:{addresses.grpc_port}",
         "http": f"127.0.0.1:{addresses.http_port}",
@@ -72,30 +72,30 @@ def write_controller(
 
 
 def start_controller(children: Children, folder: Path) -> Child:
-    """Starts the controller whose configuration is in `folder`."""
+    """Start the controller whose configuration is in `folder`."""
     command = [sys.executable, "-m", "cachepilot.cli", "controller", "run", "--config"]
     return children.start("controller", [*command, folder / "controller.toml"])
 
 
 @dataclass
 class Fleet:
-    """Files of a fleet in `folder`, and its processes among `children`."""
+    """The files of a fleet in `folder`, and the start of its processes."""
 
     folder: Path
     nodes: Sequence[Node]
     interval_ms: int = 250
     pace: str = "real"
     options: Mapping[str, object] = field(default_factory=dict)
-    """Of the controller's section `consolidation`, beside the folder."""
+    """Options of the controller's section `consolidation`, besides the folder."""
     addresses: Addresses = field(default_factory=lambda: Addresses(free_port(), free_port()))
 
     @property
     def workloads(self) -> Path:
-        """A folder per node with the definitions of its tenants."""
+        """The folder that has, for each node, a folder with the definitions of its tenants."""
         return self.folder / "workloads"
 
     def write(self) -> None:
-        """All files: definitions, objectives, configurations."""
+        """Write all files: definitions, objectives, configurations."""
         stated = [one.objective() for node in self.nodes for one in node.tenants]
         (self.folder / "objectives.toml").write_text("\n".join(stated), "utf-8")
         for node in self.nodes:
@@ -129,11 +129,11 @@ class Fleet:
         write_config(self.folder / f"{node.name}.toml", lines)
 
     def start_controller(self, children: Children) -> Child:
-        """Starts the controller; it may be killed and started again."""
+        """Start the controller. It may be killed and started again."""
         return start_controller(children, self.folder)
 
     def start_agents(self, children: Children) -> None:
-        """Starts an agent per node; InputError when none was built."""
+        """Start an agent per node. Raises InputError when no agent was built."""
         program = agent.find(os.environ)
         for node in self.nodes:
             config = self.folder / f"{node.name}.toml"

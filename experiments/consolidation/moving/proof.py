@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are emptied, from the plan to what came of it: the rows `consolidation.fleet.*`."""
+"""Nodes that are drained, from the plan to the outcome: the rows `consolidation.fleet.*`."""
 
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -38,12 +38,18 @@ from cachepilot.fleet.moving import rehearsing
 MOVED_S_MAX = 1200
 MEASURED_S = 20
 SLO_SHARE = 0.6
-"""Of what a tenant does with memory for all its pages: its SLO; every third has none."""
+"""Share of a tenant's throughput with memory for all its pages that is its SLO. Every third tenant
+has none.
+"""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Nodes of three tenants, and seconds: until SLOs are stated, until it is planned, after it."""
+    """Number of nodes, of three tenants each, and the seconds of each stage.
+
+    `learnt_s` passes until SLOs are stated, `settled_s` until the plan is made, and `after_s` after
+    the rollout.
+    """
 
     nodes: int = 6
     learnt_s: int = 45
@@ -56,7 +62,7 @@ WHOLE = Scale()
 
 @dataclass
 class Found:
-    """One seed. Shares are of windows, errors of throughputs, times those of the nodes."""
+    """Results of one seed: counts, relative errors of throughputs, and times of the nodes."""
 
     nodes: int
     saved: int = 0
@@ -75,7 +81,7 @@ class Found:
 
 
 def tenants_of(seed: int, folder: Path, nodes: int) -> list[Tenant]:
-    """Tenants that replay recorded programs, whose traces are written to `folder`."""
+    """Return tenants that replay recorded programs. Their traces are written to `folder`."""
     found = []
     for one in programs(seed, nodes):
         path = folder / f"{one.name}.u64"
@@ -88,12 +94,12 @@ def tenants_of(seed: int, folder: Path, nodes: int) -> list[Tenant]:
 
 
 def fleet(seed: int, folder: Path, count: int = WHOLE.nodes) -> Fleet:
-    """Nodes of one size, on which every tenant has memory for all its pages."""
+    """Return nodes of one size, on which every tenant has memory for all its pages."""
     return fleet_of(seed, folder, tenants_of(seed, folder, count), count)
 
 
 def _until_over(world: World) -> Iterator[None]:
-    """Until the rollout ends."""
+    """Wait until the rollout ends."""
     for _ in range(MOVED_S_MAX):
         rollout = world.mover.rollout
         if rollout is None or rollout.is_over:
@@ -104,7 +110,10 @@ def _until_over(world: World) -> Iterator[None]:
 def drained(
     world: World, cgroups: Iterable[str], scale: Scale
 ) -> Generator[None, None, dict[str, float]]:
-    """States SLOs and empties what can be emptied; what each tenant did before, operations/s."""
+    """State SLOs and drain the nodes that can be drained.
+
+    Return each tenant's throughput before that.
+    """
     yield from seconds(scale.learnt_s)
     now_s = world.now_s
     does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in sorted(cgroups)}
@@ -118,7 +127,7 @@ def drained(
 
 
 def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
-    """Empties what can be emptied, judges what came of it, then lets one move miss its SLO."""
+    """Drain the nodes that can be drained, judge the outcome, then make one move miss its SLO."""
     found = Found(scale.nodes)
     with tempfile.TemporaryDirectory(prefix="cachepilot-fleet-") as name:
         folder = Path(name)
@@ -174,7 +183,7 @@ def _judge_moves(found: Found, rollout: Rollout) -> None:
             found.refuted += bool(rehearsing.missed(one.rehearsal))
         if one.state is MoveState.KEPT and one.begun_s is not None and one.ended_s is not None:
             found.move_s.append(one.ended_s - one.begun_s)
-        # The predictions that were worst are those of moves that were undone.
+        # Moves that were undone count too, because their predictions were the worst.
         elif one.state is not MoveState.RETURNED:
             continue
         own = next((check for check in one.checks if check.cgroup == one.move.cgroup), None)
@@ -183,9 +192,10 @@ def _judge_moves(found: Found, rollout: Rollout) -> None:
 
 
 def _needed(tenant: Tenant, ops: float) -> int:
-    """The least bytes that give a throughput, by Belady's optimum over what was replayed.
+    """Return the least bytes that give a throughput, by Belady's optimum over the replayed trace.
 
-    On a device where nothing waits: throughput = concurrency / (service + accesses x miss x read).
+    The model is a device without queueing: throughput = concurrency / (service + accesses x miss x
+    read).
     """
     path = str(tenant.source["path"])
     pages = tenant.limit_bytes // PAGE_BYTES - MARGIN_PAGES
@@ -197,7 +207,7 @@ def _needed(tenant: Tenant, ops: float) -> int:
 
 
 def _missed(found: Found, world: World) -> Iterator[None]:
-    """Moves a tenant whose SLO is raised beyond all that it could do once it is under way."""
+    """Move a tenant, and raise its SLO during the move beyond anything it can reach."""
     loops = world.controller.fleet.loops()
     empty = [n for n, loop in loops.items() if loop.report and not loop.report.collected.seen]
     stated = world.service.objectives()
@@ -229,12 +239,12 @@ def _missed(found: Found, world: World) -> Iterator[None]:
 
 
 def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
-    """The rows of so many seeds."""
+    """Return the rows of this many seeds."""
     return rows_of([consolidated(seed, scale) for seed in range(1, seeds + 1)])
 
 
 def rows_of(found: Sequence[Found]) -> list[Row]:
-    """The rows of what was found with each seed."""
+    """Return the rows of the results of each seed."""
     errors = [error for one in found for error in one.errors]
     prefix, unit = "consolidation.fleet.", f"hosts of {found[0].nodes}"
     rows = Row.worst_of(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several simulated nodes in virtual time: all come to the same second before any goes on.
+"""Several simulated nodes in virtual time: all finish the same second before any of them goes on.
 
-The controller runs in this process, the agents are the program; they speak gRPC over loopback.
+The controller runs in this process, the agents are the real program. They speak gRPC over loopback.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ STALLED_S = 300.0
 
 
 class StalledError(Exception):
-    """The nodes did not come to their end; one line."""
+    """The nodes did not reach the end of the run. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One tenant in one second: where it is, what it did, and whether its SLO was met."""
+    """One tenant in one second: its node, its throughput, and whether its SLO was met."""
 
     time_s: float
     node: str
@@ -49,20 +49,26 @@ class Look:
 
 
 def judged(looks: Sequence[Look]) -> list[bool]:
-    """Whether the SLO was met, of the seconds in which it was judged."""
+    """Return whether the SLO was met, for the seconds in which it was evaluated."""
     return [one.met for one in looks if one.met is not None]
 
 
 def is_missed(windows: Sequence[bool]) -> bool:
-    """Whether an SLO was met in too few windows; a tenant without any stood still."""
+    """Return whether an SLO was met in too few windows.
+
+    A tenant without windows stood still and missed it.
+    """
     return not windows or sum(windows) < GOAL * len(windows)
 
 
 @dataclass
 class Clock:
-    """What tells the time of day: from `begin_s` on it runs `times` as fast as the nodes' clocks.
+    """The clock of the time of day.
 
-    By it needs of the past are kept, and nothing else is timed.
+    It starts at `begin_s` and runs `times` as fast as the nodes' clocks.
+
+    The records of past needs are dated by it; `stretched` corrects pins, which would end too early
+    by it. Nothing else is timed by it.
     """
 
     begin_s: float
@@ -71,16 +77,16 @@ class Clock:
     passed_s: float = 0.0
 
     def __call__(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return self.begin_s + self.times * self.passed_s
 
     def to(self, nodes_s: float) -> None:
-        """The clocks of the nodes tell `nodes_s`, which began at the first time that is told."""
+        """Advance to `nodes_s` of the nodes' clocks. The first call sets their origin."""
         self.first_s = nodes_s if self.first_s is None else self.first_s
         self.passed_s = nodes_s - self.first_s
 
     def stretched(self, pin: Pin) -> Pin:
-        """The same pin for as long by the clocks of the nodes."""
+        """Return a pin that lasts as long by the nodes' clocks as `pin` does by this one."""
         if pin.until_s is None:
             return pin
         now_s = self()
@@ -89,7 +95,7 @@ class Clock:
 
 @dataclass
 class World:
-    """What a script may use between two seconds, and what was seen so far."""
+    """What a script can use between two seconds, and everything measured so far."""
 
     controller: Controller
     mover: Mover
@@ -99,7 +105,7 @@ class World:
     looks: dict[str, list[Look]] = field(default_factory=dict)
 
     def take(self) -> None:
-        """Notes one second of every tenant."""
+        """Record one second of every tenant."""
         for node, loop in self.controller.fleet.loops().items():
             report = loop.report
             if report is None:
@@ -111,21 +117,21 @@ class World:
                 self.looks.setdefault(cgroup, []).append(look)
 
     def between(self, cgroup: str, from_s: float, to_s: float) -> list[Look]:
-        """Seconds of one tenant."""
+        """Return the seconds of one tenant in a time range."""
         return [one for one in self.looks.get(cgroup, ()) if from_s < one.time_s <= to_s]
 
     def mean_ops(self, cgroup: str, from_s: float, to_s: float) -> float:
-        """Operations per second; 0 where nothing was measured."""
+        """Return the mean operations per second; 0 if nothing was measured."""
         ops = [one.ops for one in self.between(cgroup, from_s, to_s) if one.ops is not None]
         return sum(ops) / len(ops) if ops else 0.0
 
 
 Script = Callable[[World], Iterator[None]]
-"""Goes on until its next `yield` after each second; the run ends with it."""
+"""Generator that continues to its next `yield` after each second. The run ends when it ends."""
 
 
 class _Seconds:
-    """Stands before the loop of every node, and holds it until all have had their second."""
+    """Wraps the loop of every node, so that cycles wait until all nodes have had their second."""
 
     def __init__(self, world: World, script: Script, count: int, done: asyncio.Event) -> None:
         self._world, self._steps, self._done = world, script(world), done
@@ -136,7 +142,7 @@ class _Seconds:
         self.error: BaseException | None = None
 
     def before(self, loop: NodeLoop) -> NodeLoop:
-        """The same loop, whose cycles wait for one another."""
+        """Return the same loop, changed so that its cycles wait for those of the other nodes."""
         if id(loop) in self._known:
             return loop
         self._known.add(id(loop))
@@ -168,7 +174,7 @@ class _Seconds:
 
 
 def _timed_by(clock: Clock, controller: Controller) -> None:
-    """Pins of rollouts, whose ends are told by the same clock, last as long as they did."""
+    """Stretch the pins of rollouts, so that they last as long by the nodes' clocks as usual."""
     hold_pins = controller.fleet.hold_pins
 
     def stretched(pins: Sequence[Pin], renewed_s: float) -> None:
@@ -181,7 +187,7 @@ async def _play(
     fleet: Fleet, script: Script, provider: Provider | None, clock: Clock | None
 ) -> World:
     fleet.write()
-    # All cycles wait for one another, each on a thread.
+    # All cycles wait for one another, so each needs a thread.
     server.WORKERS = max(server.WORKERS, len(fleet.nodes) + 1)
     config = read_config(fleet.folder / "controller.toml")
     controller = Controller(config, clock or time.time)
@@ -194,7 +200,8 @@ async def _play(
     seconds = _Seconds(world, script, len(fleet.nodes), done)
     join = controller.fleet.join
     controller.fleet.join = lambda name: seconds.before(join(name))  # type: ignore[method-assign]
-    # Without what a controller does by the host's clock: the mover takes its steps here.
+    # The controller's periodic tasks are not started, because they use the host's clock. The mover
+    # takes its steps in `_Seconds`.
     await controller.server.start()
     agents = [await _start(fleet.folder, node.name) for node in fleet.nodes]
     try:
@@ -233,8 +240,8 @@ async def _finished(done: asyncio.Event, agents: Sequence[asyncio.subprocess.Pro
 def play(
     fleet: Fleet, script: Script, provider: Provider | None = None, clock: Clock | None = None
 ) -> World:
-    """Runs a script to its end; raises what it raises, InputError when no agent was built."""
-    # An agent that is stopped in the middle of a call is no news.
+    """Run a script to its end. Raises what it raises, and InputError when no agent was built."""
+    # The errors that are logged when an agent is killed in the middle of a call are expected.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     return asyncio.run(_play(fleet, script, provider, clock))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of runs in the virtual machine: throughput by side, gains, rows."""
+"""Evaluates runs in the virtual machine: throughput by side, gains, rows.
+
+A side is one cgroup per stream, under the default, the autopilot or a pinned policy.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +20,15 @@ from experiments.shared.rows import Row
 PREFIX = "autopilot.harvest.vm"
 GOALS = {"share": 0.80, "worst": 0.97}
 WAITING_MIN = 0.6
-"""Share of the time that players wait for the disk: misses are to decide, not processors."""
+"""Least share of the time that players wait for the disk, so that misses and not processors decide.
+"""
 
 
 def steady_ops(totals: Sequence[Total], from_s: float, to_s: float, requests: int) -> float:
-    """Requests per second between two times: of the last whole passes where there is one.
+    """Return requests per second between two times, over the last whole passes if there are any.
 
-    A pass is `requests` long. Parts of a recording differ, and a side that is faster is elsewhere
-    in it.
+    A pass is `requests` long. Parts of a recording differ, and at a given time a faster side is at
+    another part of it.
     """
     end = total_at(totals, to_s)
     passes = int((end - total_at(totals, from_s)) // requests)
@@ -36,9 +40,9 @@ def steady_ops(totals: Sequence[Total], from_s: float, to_s: float, requests: in
 
 @dataclass(frozen=True)
 class Gain:
-    """A stream in one run: steady requests per second by side, policies that are pinned included.
+    """One stream in one run: steady requests per second by side, including pinned policies.
 
-    `changes` of policy were made by the autopilot, `policies` are those that it had, in order.
+    `policies` are those that the autopilot put in force, in order.
     """
 
     stream: str
@@ -47,16 +51,16 @@ class Gain:
 
     @property
     def best(self) -> str:
-        """The side of the best single policy, the kernel's own among them."""
+        """The side of the best single policy; the kernel's own counts too."""
         return max((side for side in self.ops if side != AUTOPILOT), key=self.ops.__getitem__)
 
     @property
     def changes(self) -> int:
-        """Changes of policy by the autopilot."""
+        """Number of changes of policy by the autopilot."""
         return len(self.policies) - 1
 
     def over_default(self, side: str) -> float:
-        """Throughput over that of the kernel's default."""
+        """Return the throughput of a side divided by that of the kernel's default."""
         return self.ops[side] / self.ops[DEFAULT]
 
 
@@ -67,13 +71,13 @@ class Run:
     document: Mapping[str, Any]
 
     def _window(self, stream: str) -> tuple[float, float]:
-        """The second half of its round, which ends when the first side is over."""
+        """Return the second half of the stream's round, which ends when the first side ends."""
         sides = self.document["played"][stream].values()
         end_s = min(side["ticks"][-1][0] for side in sides)
         return end_s - float(self.document["seconds"]) / 2, end_s
 
     def gains(self) -> Iterator[Gain]:
-        """Of every stream."""
+        """Yield the gain of every stream."""
         for stream, sides in self.document["played"].items():
             window, requests = self._window(stream), self.document["requests"][stream]
             ops = {}
@@ -86,12 +90,12 @@ class Run:
 
     @property
     def origin(self) -> dict[str, str]:
-        """What was measured, and where."""
+        """The commit and the machine of the run."""
         return {key: self.document[key] for key in ("commit", "machine")}
 
     @property
     def waiting(self) -> float:
-        """The share of the steady seconds that players waited for the disk."""
+        """Share of the steady seconds that players waited for the disk."""
         shares = []
         for stream, sides in self.document["played"].items():
             reads = [(at, done) for at, _, done in sides[DEFAULT]["ticks"]]
@@ -101,24 +105,24 @@ class Run:
 
     @property
     def load(self) -> float:
-        """Mean of the host's load average over the last minute."""
+        """Mean of the host's load average over one minute."""
         return fmean(one[1] for one in self.document["load"])
 
     @property
     def is_starved(self) -> bool:
-        """Whether the host was so busy that processors decided."""
+        """Whether the host was so busy that processors, not misses, decided the throughput."""
         return self.waiting < WAITING_MIN or self.load > LOAD_MAX
 
 
 def _share(gains: Sequence[Gain]) -> float:
-    """Gains of the autopilot over those of the best policy of each stream; 1 of none."""
+    """Return the autopilot's gains divided by those of the best policies; 1 if these are 0."""
     best = sum(log(one.over_default(one.best)) for one in gains)
     ours = sum(log(one.over_default(AUTOPILOT)) for one in gains)
     return ours / best if best > 0 else 1.0
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """`autopilot.harvest.vm.*`, a value per run."""
+    """Return `autopilot.harvest.vm.*`, with one value per run."""
     by_run = [list(run.gains()) for run in runs]
     shares, worsts, changes = [], [], []
     for gains in by_run:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are asked for, and the rows of all that there are and that count."""
+"""Makes the requested runs, and returns the rows of all recorded runs that count."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,20 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
 TOGETHER = 2
-"""Streams of a round. Fewer leave processors idle; more make what a stream misses per second less,
-and with it all that the decider goes by."""
+"""Streams of a round. With fewer, processors are idle. With more, a stream misses less per second,
+and the decider has less to decide by.
+"""
 SECONDS = 400
 QUICK_SECONDS = 30
 LATENCY_US = 10_000
-"""So long that an emulated processor matters little beside it."""
+"""Long enough that the speed of an emulated processor matters little."""
 
 
 def world(quick: bool) -> World:
-    """The project's own recordings, two at a time; neighbours by name are apart."""
+    """Return the project's own recordings, two at a time.
+
+    Neighbours by name are in different rounds.
+    """
     found = streams.load(traces(None))
     apart = len(found) // TOGETHER
     rounds = [found[first::apart] for first in range(apart)]
@@ -33,7 +37,7 @@ def world(quick: bool) -> World:
 
 
 def tell(number: int, one: Run) -> None:
-    """What every stream did in a run, by side, as a share of the default."""
+    """Print what every stream did in a run, by side, as a share of the default."""
     for gain in one.gains():
         sides = ", ".join(f"{side} {gain.over_default(side):.3f}" for side in gain.ops)
         say(f"run {number}: {gain.stream}: {gain.ops[DEFAULT]:.0f} requests/s; {sides}")
@@ -43,9 +47,11 @@ def tell(number: int, one: Run) -> None:
 
 
 def measure(numbers: Sequence[int], quick: bool) -> tuple[list[Row], dict[str, str]]:
-    """Makes the runs of these numbers; rows of all runs that are kept, and where they come from.
+    """Make the runs with these numbers.
 
-    Runs of `quick` are not kept. Raises ChildError when a part of a run ended before its time.
+    Return the rows of all kept runs that count, and their origin.
+
+    Runs with `quick` are not kept. Raises ChildError when a part of a run ended too early.
     """
     if quick:
         made = Run(run(world(quick)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run in the virtual machine: a controller here, the guest, and every sample of both kept."""
+"""Makes one run in the virtual machine, with the controller on the host, and keeps every sample."""
 
 import json
 import os
@@ -31,7 +31,7 @@ DEFAULT = "default"
 AUTOPILOT = "autopilot"
 LIMIT_BYTES = 4096 * LIMIT_PAGES
 DISK_REQUESTS = 1024
-"""What the disk has under way at once, at most: far more than there are players."""
+"""Largest number of requests that the disk serves at once: far more than there are players."""
 SETUP_SECONDS = 240.0
 
 
@@ -40,7 +40,7 @@ class World:
     """Rounds of streams, each played for `seconds` by every side at once.
 
     `sides` are `default`, `autopilot`, and the policies that are pinned. A read of the disk takes
-    `latency_us`, however many are under way.
+    `latency_us`, however many are in flight.
     """
 
     rounds: Sequence[Sequence[Stream]]
@@ -50,12 +50,12 @@ class World:
 
     @property
     def players(self) -> int:
-        """How many streams are played at once."""
+        """Largest number of streams that are played at once."""
         return len(self.sides) * max(map(len, self.rounds))
 
 
 def orders(world: World, shared: Path, addresses: Addresses) -> dict[str, Any]:
-    """What guest_machine.py and guest.sh are told."""
+    """Write the files for guest.sh, and return the orders for guest_machine.py."""
     told = []
     for number, streams in enumerate(world.rounds, start=1):
         for one in streams:
@@ -89,7 +89,7 @@ def orders(world: World, shared: Path, addresses: Addresses) -> dict[str, Any]:
 
 
 def ticks(text: str, begin_s: float) -> list[list[float]]:
-    """Time, requests, and reads of the whole disk, from what the player printed every second."""
+    """Return time, requests and reads of the whole disk for every second of the player's output."""
     found: list[list[float]] = []
     start_ns = 0
     for line in text.splitlines():
@@ -105,7 +105,7 @@ def ticks(text: str, begin_s: float) -> list[list[float]]:
 
 
 def _played(world: World, shared: Path) -> dict[str, Any]:
-    """By stream and side what was played, and what the framework counted."""
+    """Return the player's ticks and the counters of cache_ext, by stream and side."""
     found: dict[str, Any] = {}
     for number, streams in enumerate(world.rounds, start=1):
         begin_s = float((shared / f"{number}.begin").read_text())
@@ -122,16 +122,18 @@ def _played(world: World, shared: Path) -> dict[str, Any]:
 
 
 def steered(world: World) -> Side:
-    """Memory stays where it is; nobody is told anything of the streams."""
+    """Return the autopilot's side: limits stay fixed, and there are no SLOs."""
     stated = objectives(AUTOPILOT, {"*": {}})
     planner: Mapping[str, object] = {"movement_share": 0.0}
     return Side(AUTOPILOT, world.seconds, world.seconds / 2, stated, planner)
 
 
 def run(world: World) -> dict[str, Any]:
-    """Runs a world in a guest; every sample. Its logs stay in a folder that is named.
+    """Run a world in a guest, and return every sample.
 
-    Raises ChildError when a part of it ended before its time, InputError without an agent.
+    The folder with its logs is printed and kept.
+
+    Raises ChildError when a part of it ended too early, InputError without an agent.
     """
     folder = Path(tempfile.mkdtemp(prefix="cachepilot-harvest-vm-"))
     shared = folder / "guest"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded streams as the virtual machine can play them: of fewer pages, as page numbers."""
+"""The recorded streams in a form that the virtual machine can play.
+
+They have fewer pages, as page numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +16,9 @@ from numpy.typing import NDArray
 from cachepilot import _models
 
 LIMIT_PAGES = 512
-"""What every tenant may hold, 2 MiB: of less, what a cgroup needs itself is a large part."""
+"""Limit of every tenant, 2 MiB. With a smaller limit, the cgroup's own overhead would be a large
+part of it.
+"""
 PAGES_MAX = 5 * LIMIT_PAGES
 SEED = 1
 
@@ -29,17 +34,17 @@ class Stream:
     file_pages: int
 
     def write(self, folder: Path) -> Path:
-        """As a file for the player."""
+        """Write the stream as a file for the player."""
         return streams.write(self.name, self.pages, folder)
 
 
 def thinned(keys: Pages, pages_max: int) -> Pages:
-    """All requests for `pages_max` of the distinct pages, chosen at random; numbered from 0.
+    """Return all requests for `pages_max` random ones of the distinct pages, numbered from 0.
 
-    Which pages are kept does not depend on how often they are requested, so the miss ratio of a
-    cache that is smaller by the same factor is about what it was (Waldspurger et al. 2015). A
-    request for the page of the one before it is left out: to the kernel, a read that goes on where
-    the last one of its descriptor ended is no access.
+    Which pages are kept does not depend on how often they are requested, so a cache that is smaller
+    by the same factor has about the same miss ratio (Waldspurger et al. 2015). Repeated requests
+    for the same page are dropped: for the kernel, a read that continues where the last one of its
+    descriptor ended is not an access.
     """
     _, numbers = np.unique(keys, return_inverse=True)
     many = int(numbers.max()) + 1
@@ -51,7 +56,7 @@ def thinned(keys: Pages, pages_max: int) -> Pages:
 
 
 def load(traces: Sequence[Path], pages_max: int = PAGES_MAX) -> list[Stream]:
-    """The traces as streams, in their order."""
+    """Return the traces as streams, in their order."""
     found = []
     for trace in traces:
         pages = thinned(_models.trace_keys(str(trace)), pages_max)

@@ -13,7 +13,7 @@ COMPILE = "c++ -std=c++23 -O0 -c"
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2

@@ -21,13 +21,13 @@ ROW_BYTES = 900  # four rows a page
 READERS = 2
 READS_PER_PHASE = 6_000
 PASSES = 4
-# Which rows are popular in each phase, and whether the search starts with it.
+# The set of popular rows in each phase, and whether the search starts with it.
 PHASES = (("A", False), ("A", True), ("B", False), ("B", False))
 SEARCH = "rg --threads 1 --no-mmap --no-config --type py --count-matches return"
 
 
 def create(path: Path) -> None:
-    """A table of ROWS rows whose keys are 0 to ROWS - 1."""
+    """Create a table of ROWS rows whose keys are 0 to ROWS - 1."""
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA page_size = 4096")
@@ -40,17 +40,17 @@ def create(path: Path) -> None:
 
 
 def popularity(seed: str) -> tuple[list[int], list[float]]:
-    """Rows in order of popularity and the cumulative weights of Zipf's law over them."""
+    """Return rows in order of popularity, and the cumulative weights of Zipf's law over them."""
     rows = list(range(ROWS))
     random.Random(seed).shuffle(rows)
     return rows, list(accumulate(1 / rank for rank in range(1, ROWS + 1)))
 
 
 def read_rows(path: Path, reader: int, go: int, done: int) -> None:
-    """One reader task: a phase for every byte from `go`, answered by a byte to `done`."""
+    """Run one reader task. Each byte from `go` starts a phase, and a byte to `done` ends it."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
     connection.execute("PRAGMA mmap_size = 0")
-    connection.execute("PRAGMA cache_size = 10")  # pages: the kernel's cache is the one used
+    connection.execute("PRAGMA cache_size = 10")  # pages; small, so that the kernel's cache is used
     connection.execute("BEGIN")
     draw = random.Random(reader)
     for seed, _ in PHASES:
@@ -62,7 +62,7 @@ def read_rows(path: Path, reader: int, go: int, done: int) -> None:
 
 
 def run(path: Path, folder: Path) -> int:
-    """The workload; the status of the search."""
+    """Run the workload, and return the status of the search."""
     gates = [(os.pipe(), os.pipe()) for _ in range(READERS)]
     for reader, ((go, _), (_, done)) in enumerate(gates):
         if os.fork() == 0:
@@ -83,7 +83,7 @@ def run(path: Path, folder: Path) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     if len(sys.argv) == 3 and sys.argv[1] == "create":
         create(Path(sys.argv[2]))
         return 0

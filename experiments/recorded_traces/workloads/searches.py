@@ -20,7 +20,7 @@ WORDS = ("return", "lambda", "Error", "encode", "async def", "self._lock", "depr
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
@@ -33,7 +33,7 @@ def main() -> int:
         [package] = draw.choices(packages, cum_weights=weights)
         where = folder if i % EVERYWHERE == EVERYWHERE - 1 else package
         command = [*SEARCH.split(), draw.choice(WORDS), str(where)]
-        # 1: no match, which is no failure of a search.
+        # Status 1 means no match, which is not a failure.
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode > 1:
             return 1
     return 0

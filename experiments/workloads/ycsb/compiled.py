@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The YCSB client: compiled when it is older than its sources.
+"""Compiles the YCSB client when it is older than its sources.
 
-python -m experiments.workloads.ycsb.compiled    compiles it and prints where it is
+python -m experiments.workloads.ycsb.compiled    compiles it and prints its path
 """
 
 import sys
@@ -13,12 +13,15 @@ from experiments.shared.rows import ROOT
 HERE = Path(__file__).resolve().parent
 SHARED = ROOT / "experiments" / "kernel_guest" / "programs"
 FOLDER = ROOT / "build" / "workloads"
-# <stdatomic.h> of C++23: the histogram is shared with programs in C.
+# The histogram is shared with C programs, which needs <stdatomic.h> of C++23.
 LANGUAGE = "-std=c++23"
 
 
 def program() -> Path:
-    """The client's binary; ProgramError when it cannot be compiled (needs librocksdb-dev)."""
+    """Return the client's binary.
+
+    Raises ProgramError if it cannot be compiled (needs librocksdb-dev).
+    """
     binary = FOLDER / "ycsb"
     sources = sorted(HERE.glob("*.cc"))
     if is_fresh(binary, [*sources, *HERE.glob("*.h"), *SHARED.glob("*.[ch]")]):
@@ -32,7 +35,7 @@ def program() -> Path:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     try:
         print(program())
     except ProgramError as error:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bank: all policies at all sizes over one sample.
+//! The bank: simulates all policies at all sizes over one sample of pages.
 
 use super::cell::{Block, Cell, GROUPS, group_step};
 use super::sample::PageSet;
@@ -12,8 +12,8 @@ use crate::policy::{Candidate, Requests};
 use crate::shards::filter::{BLOCK_KEYS, select};
 use rayon::prelude::*;
 
-/// Sampled accesses that are gathered before every cell runs over them, so that one cell after
-/// the other has the processor's caches to itself.
+/// Number of sampled accesses that are gathered before every cell runs over them. A cell thus has
+/// the processor's caches to itself for one block at a time.
 const BLOCK_SAMPLES: usize = 4096;
 
 /// How many pages are sampled.
@@ -21,7 +21,7 @@ const BLOCK_SAMPLES: usize = 4096;
 pub enum Sampling {
     /// A fixed share of pages, in (0, 1].
     Rate(f64),
-    /// At most so many pages; the rate falls as more are seen.
+    /// At most this many pages. The rate falls as the trace accesses more pages.
     Size(usize),
 }
 
@@ -34,15 +34,16 @@ pub struct BankConfig {
     pub sizes_pages: Vec<u64>,
     /// How many pages are sampled.
     pub sampling: Sampling,
-    /// Accesses after which an access counts half; `None` counts all the same.
+    /// Number of accesses after which the weight of an access halves. With `None`, all accesses
+    /// weigh the same.
     pub half_life: Option<u64>,
     /// Seed of the policies' random numbers.
     pub seed: u64,
-    /// Threads that share the cells, 0 for one per core.
+    /// Number of threads that share the cells; 0 means one per core.
     pub threads: usize,
 }
 
-/// Columns of sampled accesses waiting to be simulated.
+/// Sampled accesses that wait to be simulated, in columns.
 #[derive(Default)]
 struct Pending {
     keys: Vec<u64>,
@@ -52,7 +53,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Whether what is pending and the requests have the same columns.
+    /// Returns whether the pending accesses and `requests` have the same optional columns.
     fn has_columns_of(&self, requests: &Requests<'_>) -> bool {
         self.tasks.is_empty() == requests.tasks.is_empty()
             && self.times_ns.is_empty() == requests.times_ns.is_empty()
@@ -69,7 +70,7 @@ pub(super) fn check_columns(requests: &Requests<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every policy at every size, simulated in miniature.
+/// Miniature simulation of every policy at every size.
 pub struct Bank {
     config: BankConfig,
     cells: Vec<Cell>,
@@ -79,7 +80,7 @@ pub struct Bank {
     rate: f64,
     ageing: Ageing,
     weight: f64,
-    /// Weight of the sampled accesses, by group of pages.
+    /// Weight of the sampled accesses, per group of pages.
     seen: [f64; GROUPS],
     sampled: u64,
     selected: Box<[u64; BLOCK_KEYS]>,
@@ -87,7 +88,7 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// A bank of cold caches.
+    /// Creates a bank of cold caches.
     ///
     /// # Errors
     /// [`Error::Argument`] on a rate outside (0, 1], an empty list of policies or sizes, a sample
@@ -100,8 +101,8 @@ impl Bank {
                 return Err(Error::argument("rate", format!("{rate} is outside (0, 1]")));
             }
             Sampling::Size(0) => return Err(Error::argument("smax", "0 is outside 1..")),
-            // As if the footprint were the largest size: beyond that the rate falls by itself,
-            // and no cache is ever larger than the sample.
+            // Start at the rate for a footprint of the largest size. If the footprint is larger,
+            // the rate falls by itself, and no cache is ever larger than the sample.
             Sampling::Size(s_max) => {
                 let rate = (s_max as f64 / largest.max(1) as f64).min(1.0);
                 (rate, Some(PageSet::new(s_max)))
@@ -170,8 +171,8 @@ impl Bank {
         Ok(())
     }
 
-    /// Appends the sampled ones of the requests `start..end`. Sampled pages are named by their
-    /// hash: it is a bijection of the key.
+    /// Appends the sampled requests among `start..end` to the pending ones. A sampled page is
+    /// identified by its hash, which is a bijection of the key.
     fn sample(&mut self, requests: Requests<'_>, start: usize, end: usize) {
         let keys = &requests.keys[start..end];
         let pending = &mut self.pending;
@@ -224,8 +225,8 @@ impl Bank {
         Ok(())
     }
 
-    /// Drops the pages with the largest hashes. What was counted at the old rate is rescaled, as
-    /// fixed-size SHARDS does with its histogram.
+    /// Drops the pages with the largest hashes from the sample. Counts taken at the old rate are
+    /// rescaled, as fixed-size SHARDS does with its histogram.
     fn lower_rate(&mut self) -> Result<()> {
         self.flush()?;
         let Some(pages) = &mut self.pages else { return Ok(()) };
@@ -247,13 +248,13 @@ impl Bank {
         self.cells.iter_mut().for_each(|cell| cell.scale(factor));
     }
 
-    /// Rate at which pages are sampled now.
+    /// Returns the rate at which pages are sampled now.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Memory of all cells and buffers, bytes.
+    /// Returns the memory of all cells and buffers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let per_sample = (size_of::<u64>() * 2 + size_of::<u32>() + 1) as u64;
@@ -262,7 +263,7 @@ impl Bank {
         self.cells.iter().map(Cell::bytes).sum::<u64>() + pending + pages
     }
 
-    /// One curve per policy, in the order of the configuration.
+    /// Returns one curve per policy, in the order of the configuration.
     ///
     /// # Errors
     /// [`Error::Argument`] when no access was sampled; those of [`Bank::access`].

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What widens error bars.
+//! Corrections that widen error bars: few effective groups, and a sample whose size stands for a
+//! cache size only approximately.
 
 use super::cell::GROUPS;
 use std::f64::consts::TAU;
 
-/// Half-width of a 95% interval in standard errors.
+/// Half-width of a 95% interval, in standard errors.
 pub(super) const Z_95: f64 = 1.96;
 
-/// Student's t at 95%, both sides, within 3% from 2 degrees of freedom on.
+/// Two-sided 95% quantile of Student's t, accurate to 3% from 2 degrees of freedom on.
 fn t_95(freedom: f64) -> f64 {
     let inverse = freedom.max(2.0).recip();
     1.96 + 2.4 * inverse + 4.4 * inverse * inverse
 }
 
-/// By how much a standard error grows that comes from fewer groups than [`GROUPS`].
+/// Returns the factor by which a standard error grows when its groups are worth only `effective`
+/// equal groups instead of [`GROUPS`].
 pub(super) fn few_groups(effective: f64) -> f64 {
     t_95(effective - 1.0) / t_95(GROUPS as f64 - 1.0)
 }
 
-/// Standard error of `miss_ratio[i]` when the logarithm of the size that it stands for has the
-/// standard error `sigma`: the most that the curve differs between both ends of the 95% interval of
-/// the size. In a smooth curve that is its slope times `sigma`; a cliff counts from as far away as
-/// it may lie. Between two sizes the curve may be one jump: who gets half of the way gets there.
+/// Returns the standard error of `miss_ratio[i]` when the logarithm of the cache size that it
+/// stands for has the standard error `sigma`.
+///
+/// It is the largest difference of the curve from `miss_ratio[i]` over the 95% interval of the
+/// size, divided by [`Z_95`]. For a smooth curve this is its slope times `sigma`. A cliff counts
+/// from as far away as it may lie: between two sizes the curve may be a single jump, so an interval
+/// that reaches half way (on a logarithmic scale) to the next size counts the full ratio of that
+/// size.
 pub(super) fn size_stderr(sizes: &[u64], miss_ratio: &[f64], i: usize, sigma: f64) -> f64 {
     let log: Vec<f64> = sizes.iter().map(|&size| (size as f64).ln()).collect();
     let (low, high) = (log[i] - Z_95 * sigma, log[i] + Z_95 * sigma);
@@ -33,15 +39,17 @@ pub(super) fn size_stderr(sizes: &[u64], miss_ratio: &[f64], i: usize, sigma: f6
     off.fold(0.0, f64::max) / Z_95
 }
 
-/// Directions in which both sizes of a step are moved.
+/// Number of directions in which both sizes of a step are moved.
 const DIRECTIONS: u32 = 16;
 
-/// Standard error of the difference between `miss_ratio[i - 1]` and `miss_ratio[i]`, when `variance`
-/// is that of the sizes they stand for, pages, for each page. The pages of the smaller cache are in
-/// the larger one too: chance in them moves both sizes, chance in the others the larger one. The
-/// most that the difference changes on the 95% ellipse of both, as [`size_stderr`] for a cliff; for
-/// straight pieces of slopes p and q of a curve in pages, a and b, the variance is
-/// ((q - p)^2 a + q^2 (b - a)) times `variance`.
+/// Returns the standard error of the difference between `miss_ratio[i - 1]` and `miss_ratio[i]`,
+/// where `variance` is the variance, per page, of the sizes in pages that they stand for.
+///
+/// The pages of the smaller cache are in the larger one too. Chance in those pages moves both
+/// sizes; chance in the other pages moves only the larger size. The result is the largest change of
+/// the difference on the 95% ellipse of both sizes, divided by [`Z_95`]; cliffs count as in
+/// [`size_stderr`]. For a curve of straight pieces with slopes p and q at sizes a and b in pages,
+/// the variance is ((q - p)^2 a + q^2 (b - a)) times `variance`.
 pub(super) fn size_step(sizes: &[u64], miss_ratio: &[f64], i: usize, variance: f64) -> f64 {
     if variance <= 0.0 {
         return 0.0;
@@ -67,7 +75,8 @@ fn nearest(x: &[f64], y: &[f64], at: f64) -> f64 {
     y[if at - x[above - 1] < x[above] - at { above - 1 } else { above }]
 }
 
-/// Linear between the points, and on with the slope of the last two beyond them, within 0 and 1.
+/// Interpolates linearly between the points, and extrapolates with the slope of the two outermost
+/// points. The result is clamped to 0..=1.
 fn interpolate(x: &[f64], y: &[f64], at: f64) -> f64 {
     if x.len() < 2 {
         return y[0];

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a cache misses that is larger than all that was seen so far.
+//! Miss ratios of caches that are larger than the number of pages seen so far.
 
 use super::bars::Z_95;
 
-/// The fall of a curve is taken from a size that is so many times smaller.
+/// The slope of a curve is measured from a size that is at least this many times smaller than the
+/// number of pages seen.
 const APART: f64 = 4.0;
 
-/// The pages that were seen, and the share of the last accesses that met a new one.
+/// Number of distinct pages seen, and the share of the latest accesses that were to a new page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) pages: f64,
     pub(super) first_share: f64,
 }
 
-/// Replaces what was counted at sizes larger than all that was seen, where less is to be expected:
-/// all that missed there was new, and may be hit later.
+/// Replaces the miss ratios at sizes larger than the number of pages seen, where a lower ratio is
+/// to be expected: every miss counted there was the first access to a page, and that page may be
+/// hit later. Returns the indices of the sizes that were replaced.
 ///
-/// In a steady state a cache of C pages misses as often as pages are new when C of them were seen
-/// (Xiang, Ding, Luo, Bao: HOTL, ASPLOS '13), so a larger one misses no more than is new now. Curves
-/// of skewed workloads fall about linearly with the logarithm of the size: that goes on. It need not,
-/// so the error reaches from none to all of what is new now. Returns the sizes, by index, at which
-/// that was so.
+/// In a steady state, a cache of C pages misses as often as accesses are to new pages at the time
+/// when C pages have been seen (Xiang, Ding, Luo, Bao: HOTL, ASPLOS '13). A larger cache therefore
+/// misses no more often than accesses are to new pages now. Curves of skewed workloads fall about
+/// linearly with the logarithm of the size, and this function extends that line. The curve need not
+/// follow it, so the error covers everything from 0 to the present share of new pages.
 pub(super) fn extrapolate(
     sizes_pages: &[u64],
     seen: Seen,

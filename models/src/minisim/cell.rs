@@ -8,28 +8,29 @@ use crate::policy::{
 };
 use std::cell::RefCell;
 
-/// Disjoint groups of sampled pages, by the low bits of the hash, whose spread gives error bars.
+/// Number of disjoint groups of sampled pages, chosen by the low bits of the hash. The spread
+/// between the groups gives the error bars.
 pub(super) const GROUPS: usize = 16;
 
-/// Most of a policy's state that is the same at any capacity. What is beyond is a table that has
-/// a place for each page, such as the sketch of `wtinylfu`.
+/// Upper bound on the part of a policy's state that does not depend on the capacity. State beyond
+/// it is a table with an entry per page, such as the sketch of `wtinylfu`.
 const FIXED_STATE_BYTES: u64 = 16 << 10;
 
 /// One miniature cache and its weighted misses per group of pages.
 pub(super) struct Cell {
     instance: Instance,
-    /// Those of a cache that is not scaled.
+    /// Tunables of the full-size cache, before they are scaled by the rate.
     tunables: Vec<u32>,
     size_pages: u64,
     misses: [f64; GROUPS],
 }
 
 thread_local! {
-    /// One byte per access of a block, shared by all cells that a thread runs.
+    /// One byte per access of a block. All cells that a thread runs share this buffer.
     static HITS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A block of sampled accesses that all weigh the same.
+/// A block of sampled accesses that all have the same weight.
 pub(super) struct Block<'a> {
     pub(super) requests: Requests<'a>,
     pub(super) groups: &'a [u8],
@@ -74,7 +75,7 @@ impl Cell {
         self.misses.iter_mut().for_each(|m| *m *= factor);
     }
 
-    /// The pages that left the sample are gone, and the cache shrinks with the rate.
+    /// Removes the pages that left the sample, and shrinks the cache to the new rate.
     pub(super) fn lower_rate(&mut self, dropped: &[u64], rate: f64) -> Result<()> {
         dropped.iter().for_each(|&key| self.instance.forget(key));
         self.scale_tunables(rate)?;
@@ -82,14 +83,14 @@ impl Cell {
         self.instance.resize(capacity, scaled_batch(rate))
     }
 
-    /// Another size or another rate; what was counted stays.
+    /// Resizes the cache to another size or rate. The counts stay.
     pub(super) fn fit(&mut self, size_pages: u64, rate: f64) -> Result<()> {
         self.size_pages = size_pages;
         self.scale_tunables(rate)?;
         self.instance.resize(scaled_capacity(size_pages, rate), scaled_batch(rate))
     }
 
-    /// Other values of its tunables, not scaled.
+    /// Sets the policy's tunables to other values. `tunables` are those of the full-size cache.
     pub(super) fn set_tunables(&mut self, tunables: &[u32], rate: f64) -> Result<()> {
         self.tunables = tunables.to_vec();
         self.scale_tunables(rate)
@@ -100,17 +101,17 @@ impl Cell {
         self.instance.set_tunables(&scaled)
     }
 
-    /// Takes over pages that are cached, the oldest first, as a policy does that is swapped in.
+    /// Takes over cached pages, given oldest first, as a policy does when it is swapped in.
     pub(super) fn adopt(&mut self, keys: &[u64]) -> Result<()> {
         self.instance.adopt(keys)
     }
 
-    /// A page that does not exist any more.
+    /// Removes a page that no longer exists.
     pub(super) fn forget(&mut self, key: u64) {
         self.instance.forget(key);
     }
 
-    /// Pages from `threshold` on leave.
+    /// Removes all pages whose hash is at least `threshold`.
     pub(super) fn forget_from(&mut self, threshold: u64) {
         let keys = self.instance.resident_keys();
         keys.into_iter().filter(|&key| key >= threshold).for_each(|key| self.instance.forget(key));
@@ -124,23 +125,24 @@ impl Cell {
         self.instance.stats()
     }
 
-    /// Weighted misses, by group of pages.
+    /// Returns the weighted misses of each group of pages.
     pub(super) fn misses(&self) -> &[f64; GROUPS] {
         &self.misses
     }
 
-    /// Miss ratio and its standard error, see [`group_estimate`].
+    /// Returns the miss ratio and its standard error, see [`group_estimate`].
     pub(super) fn estimate(&self, correction: &CountCorrection, expected: f64) -> (f64, f64) {
         let (ratio, stderr) = group_estimate(&self.ratios(expected), correction);
         (ratio.clamp(0.0, 1.0), stderr)
     }
 
-    /// Miss ratio of each group, SHARDS-adj: of a sixteenth of the `expected` weight.
+    /// Returns the miss ratio of each group with the correction SHARDS-adj: each group's misses are
+    /// divided by one [`GROUPS`]th of the `expected` weight.
     pub(super) fn ratios(&self, expected: f64) -> [f64; GROUPS] {
         self.misses.map(|m| m / (expected / GROUPS as f64))
     }
 
-    /// As [`Self::run`] with a weight for each access.
+    /// Like [`Self::run`], with a weight for each access.
     pub(super) fn run_weighted(
         &mut self,
         requests: Requests<'_>,
@@ -157,12 +159,13 @@ impl Cell {
         })
     }
 
-    /// Pages that the cache has now.
+    /// Returns the present capacity of the miniature cache, in pages.
     pub(super) fn capacity(&self, rate: f64) -> u64 {
         scaled_capacity(self.size_pages, rate)
     }
 
-    /// Memory that grows with the cache: without what of the policy's state does not.
+    /// Returns the memory that grows with the cache, in bytes: all memory except the fixed part of
+    /// the policy's state.
     pub(super) fn page_bytes(&self) -> u64 {
         let stats = self.instance.stats();
         stats.bytes - stats.state_bytes.min(FIXED_STATE_BYTES)
@@ -173,11 +176,13 @@ impl Cell {
     }
 }
 
-/// Mean over the groups, corrected for the size of the sample, and its standard error. The groups
-/// are disjoint sub-samples that share one cache, so their spread misses what the sample as a whole
-/// has too much or too little of. The other reading of that difference, that all of it misses like
-/// the rest, may be as far off on one side as this one on the other: the standard deviation of a
-/// uniform distribution between the two is added.
+/// Returns the mean over the groups, corrected for the size of the sample, and its standard error.
+///
+/// The groups are disjoint sub-samples that share one cache, so their spread does not show by how
+/// much the sample as a whole has too many or too few accesses. The correction may explain this
+/// difference wrongly. The other explanation is that all of it misses like the rest, and it may err
+/// as far on one side as the correction on the other. The standard error therefore includes the
+/// standard deviation of a uniform distribution between the two.
 pub(super) fn group_estimate(ratios: &[f64; GROUPS], correction: &CountCorrection) -> (f64, f64) {
     let (delta, stderr) = correction.correct(ratios);
     let adjusted = ratios.iter().sum::<f64>() / GROUPS as f64;
@@ -185,7 +190,8 @@ pub(super) fn group_estimate(ratios: &[f64; GROUPS], correction: &CountCorrectio
     (adjusted + delta, stderr.hypot(other / 3f64.sqrt()))
 }
 
-/// Standard error of the difference between two means over the groups, see [`group_estimate`].
+/// Returns the standard error of the difference between two means over the groups, see
+/// [`group_estimate`].
 pub(super) fn group_step(
     before: &[f64; GROUPS],
     here: &[f64; GROUPS],
@@ -198,15 +204,15 @@ pub(super) fn group_step(
     stderr.hypot(other / 3f64.sqrt())
 }
 
-/// Of how many groups of equal value the spread would be as sure: fewer than there are when a few
-/// have most of it.
+/// Returns the number of groups of equal value whose spread would be as certain as that of
+/// `values`. It is below [`GROUPS`] when a few groups have most of the total.
 pub(super) fn effective_groups(values: &[f64; GROUPS]) -> f64 {
     let sum: f64 = values.iter().map(|v| v.abs()).sum();
     let squares: f64 = values.iter().map(|v| v * v).sum();
     if squares > 0.0 { sum * sum / squares } else { GROUPS as f64 }
 }
 
-/// Pages of the miniature cache: at least 1.
+/// Returns the capacity of the miniature cache in pages, at least 1.
 fn scaled_capacity(size_pages: u64, rate: f64) -> u64 {
     ((size_pages as f64 * rate).round() as u64).max(1)
 }
@@ -215,7 +221,8 @@ fn scaled_batch(rate: f64) -> u32 {
     ((f64::from(KERNEL_BATCH) * rate).round() as u32).clamp(1, KERNEL_BATCH)
 }
 
-/// Tunables in pages shrink with the cache, and so do those of a layer below.
+/// Scales the tunables that are in pages with the cache, and also those of the layer below the
+/// policy, if it has one.
 fn scaled_tunables(policy: &Policy, values: &[u32], rate: f64) -> Vec<u32> {
     let mut scaled = scaled_values(&policy.manifest, values, rate);
     if let Some(layer) = policy.layer() {

@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the reuse distances of a workload are other ones than before: a change of phase.
+//! Detects a change of regime: whether the reuse distances of a workload differ from those before.
 
-/// Sampled accesses of one window.
+/// Sampled accesses per window.
 const WINDOW: u32 = 256;
-/// Windows that the past must have, and the share of it that a window replaces.
+/// Number of windows that the past must have before a window is compared with it, and the share of
+/// the past that a new window replaces.
 const PAST_WINDOWS: u32 = 4;
 const NEW_SHARE: f64 = 0.125;
-/// Distance between two distributions (Kolmogorov, Smirnov) that counts: chance alone makes 0.12
-/// between two windows in one of a thousand cases, and a smaller change moves no decision.
+/// Smallest distance between two distributions (Kolmogorov, Smirnov) that counts as a change.
+/// Chance alone makes a distance of 0.12 between two windows in one of a thousand cases, and a
+/// change smaller than 0.25 alters no decision.
 const DISTANCE: f64 = 0.25;
-/// It must be so many times what is usual between windows of this workload: one that goes back and
-/// forth within a window has its phases in the mean.
+/// The distance must also be this many times the usual distance between windows of this workload. A
+/// workload that alternates within a window has all its regimes in the mean.
 const UNUSUAL: f64 = 2.0;
 
 /// Compares the distribution of reuse distances over a window with that of the past.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Change {
-    /// Accesses of the window by class of distance, the last for those never met before.
+    /// Accesses of the window by class of distance. The last class counts pages never accessed
+    /// before.
     window: Vec<u32>,
     count: u32,
     past: Vec<f64>,
     windows: u32,
     usual: f64,
-    /// Windows in a row that differed.
+    /// Number of consecutive windows that differed from the past.
     different: u32,
     changed: bool,
-    /// Share of the last window that was met for the first time.
+    /// Share of the last window's accesses that were to new pages.
     first_share: f64,
 }
 
 impl Change {
-    /// For so many classes of distance besides the unknown one.
+    /// Creates a detector with `classes` classes of distance, plus the class of new pages.
     pub(super) fn new(classes: usize) -> Self {
         let (window, past) = (vec![0; classes + 1], vec![0.0; classes + 1]);
         Self { window, past, first_share: 1.0, ..Self::default() }
     }
 
-    /// Notes the class of an access.
+    /// Counts an access of this class.
     pub(super) fn note(&mut self, class: usize) {
         self.window[class] += 1;
         self.count += 1;
@@ -67,7 +70,8 @@ impl Change {
         self.past.iter_mut().zip(now).for_each(|(past, now)| *past += (now - *past) * share);
     }
 
-    /// Whether there was a change; what comes after it is the past from now on.
+    /// Returns whether there was a change since the last call, and resets the flag. If there was
+    /// one, the past is forgotten and begins with the next window.
     pub(super) fn take(&mut self) -> bool {
         let changed = std::mem::take(&mut self.changed);
         if changed {
@@ -83,13 +87,14 @@ impl Change {
         self.past.iter_mut().for_each(|past| *past = 0.0);
     }
 
-    /// Share of the last window that was met for the first time; 1 before there was one.
+    /// Returns the share of the last window's accesses that were to new pages; 1 before the first
+    /// window is complete.
     pub(super) fn first_share(&self) -> f64 {
         self.first_share
     }
 }
 
-/// The largest difference between the two cumulative distributions.
+/// Returns the largest difference between the two cumulative distributions.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     let mut sum = 0.0;
     let step = |(a, b): (&f64, &f64)| {

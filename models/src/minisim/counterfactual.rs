@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What policies that are not in force would have missed of the same accesses.
+//! Counterfactuals: what policies that are not in force would have missed of the same accesses.
 
 use super::cell::{Block, Cell, GROUPS};
 use super::online::rate_of;
@@ -7,44 +7,44 @@ use crate::error::{Error, Result};
 use crate::hash::page_hash;
 use crate::policy::{Candidate, Requests};
 
-/// Caches that begin are believed once they have evicted this share of their pages: from then on
-/// what they miss is the work of their policies.
+/// New caches are used once they have evicted this share of the pages they hold. From then on,
+/// their misses reflect their policies and not the cold start.
 const TURNED_SHARE: f64 = 0.25;
-/// Caches begin at a higher rate when the sampler lets so many times the pages through: a rate that
-/// wavers is not worth beginning anew.
+/// New caches are started at a higher rate only when the sampler lets through more than this many
+/// times the pages. A fluctuating rate is not worth restarting for.
 const RAISED: u64 = 4;
 
-/// Miniature caches of the size that the tenant's page cache has now, for every policy. Nothing is
-/// aged: totals are sums, so that their differences over any time are those of the same accesses.
+/// Miniature caches of every policy, at the present size of the tenant's page cache. Counts do not
+/// age: totals are sums, so the difference of two totals covers exactly the accesses between them.
 ///
-/// Every miss counts the reciprocal of the rate at that time, in one of [`GROUPS`] groups by the
-/// hash of the page: the spread between groups tells the sampling error of a difference. At rate 1
-/// the caches are exact simulations.
+/// Each miss counts the reciprocal of the rate at that time, in one of [`GROUPS`] groups by the
+/// hash of the page. The spread between the groups gives the sampling error of a difference. At
+/// rate 1 the caches are exact simulations.
 ///
-/// A policy is simulated as if it had been in force ever since, and as if it had been swapped in when
-/// the present phase of the workload began; it counts for the one that missed less since then. What
-/// was kept of an earlier phase may be worth nothing, and a swap need not keep it.
+/// Each policy is simulated twice: as if it had been in force from the start, and as if it had been
+/// swapped in when the workload's present regime began. The run with fewer misses since then
+/// counts. Pages kept from an earlier regime may be worthless, and a swap need not keep them.
 ///
-/// The rate may change in both directions. Lowered, pages leave at once. Raised, pages new to the
-/// sample would all be misses: empty caches are fed at the higher rate beside the present ones, and
-/// take over when they have turned over.
+/// The rate may change in both directions. When it falls, pages leave at once. When it rises, all
+/// pages new to the sample would be misses. Therefore empty caches are fed at the higher rate
+/// beside the present ones, and replace them once they have turned over their pages.
 pub struct Counterfactuals {
     policies: Vec<Candidate>,
     size_pages: u64,
     seed: u64,
     present: Caches,
-    /// Swapped in when the phase began.
+    /// Caches whose policies were swapped in when the present regime began.
     swapped: Option<Caches>,
-    /// At a higher rate.
+    /// Caches at a higher rate, which will replace `present`.
     successor: Option<Caches>,
-    /// Begins when the sampler lets more than so many times the pages through.
+    /// A successor is started when the sampler lets through more than this many times the pages.
     raised: u64,
     accesses: [f64; GROUPS],
     misses: Vec<[f64; GROUPS]>,
     generation: u64,
 }
 
-/// One miniature cache per policy, all fed with pages whose hash is below `threshold`.
+/// One miniature cache per policy. All are fed with the pages whose hash is below `threshold`.
 struct Caches {
     threshold: u64,
     cells: Vec<Cell>,
@@ -53,16 +53,16 @@ struct Caches {
 /// Totals since the generation began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Totals {
-    /// Rises when totals begin anew.
+    /// Rises each time the totals restart from 0.
     pub generation: u64,
-    /// Accesses by group.
+    /// Accesses per group.
     pub accesses: Vec<f64>,
-    /// Misses by policy and group: a row of groups for each policy.
+    /// Misses per policy and group: one row of groups for each policy.
     pub misses: Vec<f64>,
 }
 
 impl Counterfactuals {
-    /// Cold caches; pages whose hash is below `threshold` are the sample.
+    /// Creates cold caches. Pages whose hash is below `threshold` are the sample.
     ///
     /// # Errors
     /// [`Error::Argument`] without a policy, on a size or a threshold of 0.
@@ -93,7 +93,7 @@ impl Counterfactuals {
         })
     }
 
-    /// Feeds accesses; those that are not in the sample are left out.
+    /// Feeds accesses. Those to pages outside the sample are ignored.
     ///
     /// # Errors
     /// [`Error::Policy`] when memory runs out or a policy breaks an invariant.
@@ -113,7 +113,8 @@ impl Counterfactuals {
         Ok(())
     }
 
-    /// Takes accesses to pages that are in memory on somebody else's account: hits of every policy.
+    /// Counts accesses to pages that are in memory because another cgroup is charged for them. They
+    /// are hits of every policy, so no cache is fed.
     pub fn serve(&mut self, keys: &[u64]) {
         let threshold = self.present.threshold;
         let weight = rate_of(threshold).recip();
@@ -122,7 +123,7 @@ impl Counterfactuals {
         }
     }
 
-    /// Pages that do not exist any more: no cache holds them.
+    /// Removes pages that no longer exist from all caches.
     pub fn forget(&mut self, keys: &[u64]) {
         let hashes: Vec<u64> = keys.iter().map(|&key| page_hash(key)).collect();
         for caches in self.all() {
@@ -133,7 +134,7 @@ impl Counterfactuals {
         }
     }
 
-    /// Adds what each policy missed since `before`, in the caches that are the better ones for it.
+    /// Adds each policy's misses since `before`, from whichever of its two caches is better.
     fn count(&mut self, before: &[Option<Vec<[f64; GROUPS]>>; 2]) {
         for (index, total) in self.misses.iter_mut().enumerate() {
             let chosen = match &self.swapped {
@@ -149,7 +150,7 @@ impl Counterfactuals {
         }
     }
 
-    /// Follows the size of the tenant's page cache, pages.
+    /// Sets the size of the caches to that of the tenant's page cache, in pages.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -162,7 +163,8 @@ impl Counterfactuals {
         self.all().try_for_each(|caches| caches.fit(size_pages))
     }
 
-    /// Follows the sampler: pages from `threshold` on leave, or pages below it join.
+    /// Sets the threshold of the sampler. If it falls, the pages from `threshold` on leave. If it
+    /// rises enough, a successor at the higher rate is started.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -178,8 +180,8 @@ impl Counterfactuals {
         Ok(())
     }
 
-    /// The sampler is to let more pages through, and that will last: the next that it lets through
-    /// join, however few they are.
+    /// Announces that the sampler will let more pages through for a long time. The next increase
+    /// starts a successor, however small it is.
     pub fn expect_more(&mut self) {
         self.raised = 1;
     }
@@ -188,7 +190,8 @@ impl Counterfactuals {
         std::iter::once(&mut self.present).chain(&mut self.swapped).chain(&mut self.successor)
     }
 
-    /// Simulates `policy` too, if it is none of those; then totals begin anew.
+    /// Simulates `policy` too, unless a policy of this name is simulated already. If it is added,
+    /// the totals restart from 0.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -204,7 +207,8 @@ impl Counterfactuals {
         Ok(())
     }
 
-    /// Simulates the policy of that name no more; the totals of the others go on.
+    /// Stops simulating the policy of this name, unless it is the only one. The totals of the
+    /// others go on.
     pub fn exclude(&mut self, policy: &str) {
         let Some(index) = self.index_of(policy).filter(|_| self.policies.len() > 1) else { return };
         self.policies.remove(index);
@@ -212,7 +216,7 @@ impl Counterfactuals {
         self.all().for_each(|caches| drop(caches.cells.remove(index)));
     }
 
-    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    /// Sets the tunables of the policy of this name. Does nothing if it is not simulated.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -224,15 +228,15 @@ impl Counterfactuals {
         })
     }
 
-    /// A new phase of the workload began while `in_force` was: every policy is swapped in beside
-    /// those that were there before, and adopts the pages that are cached.
+    /// Begins a new regime of the workload, with `in_force` as the policy in force. Every policy is
+    /// swapped in beside the present caches, and adopts the pages that are cached.
     ///
     /// # Errors
     /// As [`Self::access`].
     pub fn begin_phase(&mut self, in_force: &str) -> Result<()> {
         if let Some(swapped) = self.swapped.take() {
             for (index, cell) in swapped.cells.into_iter().enumerate() {
-                // Of caches that are younger than that, nothing is known yet.
+                // Caches that have not turned over yet have no meaningful misses.
                 if has_turned_over(&cell) && total(&cell) < total(&self.present.cells[index]) {
                     self.present.cells[index] = cell;
                 }
@@ -243,7 +247,7 @@ impl Counterfactuals {
         let mut caches = Caches::cold(&self.policies, size, threshold, self.seed)?;
         let cached = self.present.cells[index].resident_keys();
         caches.cells.iter_mut().try_for_each(|cell| cell.adopt(&cached))?;
-        // From here on what both miss is compared.
+        // Both caches of a policy are compared by their misses from here on.
         self.present.cells.iter_mut().for_each(|cell| cell.scale(0.0));
         self.swapped = Some(caches);
         Ok(())
@@ -259,12 +263,12 @@ impl Counterfactuals {
         self.policies.iter().position(|one| one.name == policy)
     }
 
-    /// Names of the policies, in the order of all rows.
+    /// Returns the names of the policies, in the order of all rows.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         self.policies.iter().map(|policy| policy.name.as_str())
     }
 
-    /// What was counted.
+    /// Returns the totals since the generation began.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals {
@@ -274,19 +278,19 @@ impl Counterfactuals {
         }
     }
 
-    /// The size simulated now, pages.
+    /// Returns the size that is simulated now, in pages.
     #[must_use]
     pub fn size_pages(&self) -> u64 {
         self.size_pages
     }
 
-    /// Rate at which pages are sampled now.
+    /// Returns the rate at which pages are sampled now.
     #[must_use]
     pub fn rate(&self) -> f64 {
         rate_of(self.present.threshold)
     }
 
-    /// Memory of all caches, bytes.
+    /// Returns the memory of all caches, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let caches = std::iter::once(&self.present).chain(&self.swapped).chain(&self.successor);
@@ -303,7 +307,7 @@ fn has_turned_over(cell: &Cell) -> bool {
     stats.evictions as f64 >= TURNED_SHARE * stats.resident as f64 && stats.evictions > 0
 }
 
-/// Whether one policy missed less since the phase began if it was swapped in then.
+/// Returns whether this policy missed less since the regime began when it was swapped in then.
 fn is_better(swapped: &Caches, present: &Caches, index: usize) -> bool {
     let cell = &swapped.cells[index];
     has_turned_over(cell) && total(cell) < total(&present.cells[index])
@@ -315,11 +319,11 @@ impl Caches {
         Ok(Self { threshold, cells: policies.iter().map(cell).collect::<Result<_>>()? })
     }
 
-    /// Feeds the sample; the groups of its accesses.
+    /// Feeds the sampled accesses, and returns the group of each.
     fn access(&mut self, requests: Requests<'_>) -> Result<Vec<u8>> {
         let (mut keys, mut tasks, mut times_ns, mut groups) = (vec![], vec![], vec![], vec![]);
         for (i, &key) in requests.keys.iter().enumerate() {
-            // Sampled pages are named by their hash: it is a bijection of the key.
+            // A sampled page is identified by its hash, which is a bijection of the key.
             let hash = page_hash(key);
             if hash < self.threshold {
                 keys.push(hash);

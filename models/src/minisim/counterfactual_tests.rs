@@ -20,7 +20,7 @@ fn misses(counterfactuals: &Counterfactuals) -> Vec<f64> {
     rows.chunks(GROUPS).map(|row| row.iter().sum()).collect()
 }
 
-/// Misses of a plain simulation over the hashes, which are the names of pages here.
+/// Returns the misses of a plain simulation that uses the hashes as page keys, as the caches do.
 fn plain(name: &str, keys: &[u64], size: u64) -> f64 {
     let config =
         InstanceConfig { capacity_pages: size, batch: KERNEL_BATCH, seed: 1, tunables: vec![] };
@@ -70,7 +70,7 @@ fn a_rate_may_fall_and_rise() {
         found.access(Requests::of_keys(part)).unwrap();
         found.set_threshold(threshold(rate)).unwrap();
     }
-    // Those at rate 1 took over with the third part, and their totals began anew.
+    // The caches at rate 1 took over during the third part, and the totals restarted.
     assert_eq!((found.totals().generation, found.rate()), (2, 0.5));
     assert_eq!(found.totals().accesses.iter().sum::<f64>(), 20_000.0);
     let mut below = found.present.cells[0].resident_keys();
@@ -109,8 +109,8 @@ fn sizes_are_followed_at_once() {
 
 #[test]
 fn a_policy_counts_as_if_swapped_in_with_the_phase_when_it_misses_less_so() {
-    // A loop larger than the cache, over pages other than those before: `lirs`, there since
-    // then, keeps the old pages, and misses everything; swapped in now it does not.
+    // A loop larger than the cache, over new pages. The `lirs` that ran from the start keeps the
+    // old pages and misses every access. A `lirs` swapped in now does not.
     let mut found = of(&["kernel_lru", "lirs"], 100, ALL);
     let old: Vec<u64> = (0..10_000).map(|i| i % 90).collect();
     let new: Vec<u64> = (0..10_000).map(|i| 1_000_000 + i % 150).collect();
@@ -212,7 +212,8 @@ fn nothing_to_simulate_is_refused() {
     assert!(Counterfactuals::new(lru(), 1, 0, 1).is_err());
 }
 
-/// Rounds over 80 pages that stay and 15 of a file that is written, read and removed.
+/// Runs 50 rounds over 80 permanent pages and 15 pages of a temporary file that is written, read
+/// and removed.
 fn rounds(mut round: impl FnMut(&[u64], &[u64])) {
     for i in 0..50_u64 {
         let temporary: Vec<u64> = (0..15).map(|page| 1000 + i * 100 + page).collect();
@@ -234,7 +235,7 @@ fn pages_of_removed_files_make_room() {
         misses(&found)
     };
     let (with, without) = (missed(true), missed(false));
-    // Of each round the 15 that are new miss, and 5 that these push out of a cache for 90.
+    // Misses per round: the 15 new pages, and the 5 pages that they push out of a cache of 90.
     assert_eq!(with[0].round(), 80.0 + 50.0 * 15.0 + 49.0 * 5.0);
     assert_eq!(without[0].round(), 50.0 * 95.0, "a loop over more pages than fit");
     with.iter().for_each(|&missed| assert!(missed <= 50.0 * 25.0, "{with:?}"));

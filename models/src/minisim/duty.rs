@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When the caches of a sample are fed: a share of the time, in bursts.
+//! Duty cycle of the caches of a sample: they are fed a share of the time, in bursts.
 
-/// Accesses of a burst: so many, and so many per page of the sample.
+/// Accesses per burst: at least `BURST_SAMPLES`, and at least `BURST_PER_PAGE` per page of the
+/// sample.
 const BURST_SAMPLES: u64 = 512;
 const BURST_PER_PAGE: u64 = 6;
-/// Of a burst after a rest, one part in so many brings the caches up to date and is not counted.
+/// One part in this many of a burst after a rest warms up the caches and is not counted.
 const WARM_PART: u64 = 4;
-/// A rest that saves less is none: it would cost more in freshness.
+/// If the share to be fed is at least this, the caches do not rest. The little cost saved would not
+/// justify the staler caches.
 const NO_REST: f64 = 0.7;
 
 /// What is done with an access.
@@ -14,20 +16,20 @@ const NO_REST: f64 = 0.7;
 pub(super) enum Mode {
     /// It is fed and counted.
     Measure,
-    /// It is fed only.
+    /// It is fed but not counted.
     Warm,
-    /// It is left out.
+    /// It is ignored.
     Rest,
 }
 
-/// Bursts in which a page of the sample is accessed several times, then rest. A footprint that is
-/// small for its rate of accesses is seen as a whole within a burst: more pages for a part of the
-/// time tell more of it than fewer pages all the time, at the same cost.
+/// Alternates between bursts, in which each page of the sample is accessed several times, and rest.
+/// A footprint that is small for its access rate is seen as a whole within one burst. At the same
+/// cost, more pages for part of the time then show more of it than fewer pages all the time.
 #[derive(Debug, Clone)]
 pub(super) struct Duty {
     burst: u64,
     rest: u64,
-    /// Sampled accesses since the burst began; and whether a rest was before it.
+    /// Sampled accesses since the burst began, and whether a rest preceded it.
     at: u64,
     rested: bool,
     mode: Mode,
@@ -40,20 +42,21 @@ impl Default for Duty {
 }
 
 impl Duty {
-    /// From now on `share` of the accesses to the `pages` of a sample are fed.
+    /// Sets the `share` of the accesses to be fed from now on, for a sample of `pages` pages.
     pub(super) fn set(&mut self, share: f64, pages: u64) {
         self.burst = BURST_SAMPLES.max(pages * BURST_PER_PAGE);
         let share = if share >= NO_REST { 1.0 } else { share.max(1e-3) };
         self.rest = (self.burst as f64 * (share.recip() - 1.0)).round() as u64;
     }
 
-    /// Sampled accesses of which `fed` are fed, and no part of a burst when there is rest.
+    /// Returns the number of sampled accesses of which `fed` are fed. If there is rest, it is at
+    /// least one whole cycle of burst and rest.
     pub(super) fn samples_for(&self, fed: u64) -> u64 {
         let cycle = self.burst + self.rest;
         if self.rest == 0 { fed } else { cycle.max(fed * cycle / self.burst) }
     }
 
-    /// Begins a step: the mode of all accesses until the next one.
+    /// Begins a step. Returns the mode of all accesses until the next step.
     pub(super) fn begin(&mut self) -> Mode {
         if self.at >= self.burst + self.rest {
             self.at = 0;
@@ -68,7 +71,7 @@ impl Duty {
         self.mode
     }
 
-    /// Counts a sampled access of the step.
+    /// Counts a sampled access of the step, and returns the mode.
     pub(super) fn next(&mut self) -> Mode {
         self.at += 1;
         self.mode

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast accesses fade, chosen by how often the pages of a workload come back.
+//! The half-life with which accesses fade, chosen by how often the pages of a workload come back.
+//!
+//! A generation is the stretch of accesses over which distinct pages are counted before the
+//! half-life is reconsidered.
 
 use super::sample::Identity;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
-/// A generation ends early when it has so many sampled pages.
+/// A generation ends early when it has this many sampled pages.
 const MAX_PAGES: usize = 8192;
-/// Fewer sampled accesses say nothing about reuse.
+/// With fewer sampled accesses, a generation is not evaluated.
 const MIN_SAMPLED: u64 = 64;
-/// Distinct pages per access above which a generation has not seen the working set as a whole, and
-/// below which half of it would do. Twofold hysteresis: a change of twice the half-life changes the
-/// share by at most two.
+/// Distinct pages per access. Above `TOO_SHORT`, a generation has not seen the working set as a
+/// whole; below `TOO_LONG`, half of it would suffice. The twofold hysteresis is enough because
+/// doubling or halving the half-life changes the share by a factor of at most two.
 const TOO_SHORT: f64 = 0.55;
 const TOO_LONG: f64 = 0.25;
-/// Sampled accesses after which it is asked how many were to pages new to the generation, and the
-/// share of them from which on the working set was seen.
+/// After every `WINDOW` sampled accesses, the share of them to pages new to the generation is
+/// checked. At `FEW_NEW` or less, the working set has been seen.
 const WINDOW: u32 = 128;
 const FEW_NEW: f64 = 0.1;
 
-/// A half-life that follows the working set: long enough that within one the pages are accessed
-/// twice on average, so that what a loop or a scan does is seen, and no longer, so that a phase
-/// fades as fast as its successor shows itself. A loop of N pages gives 2 N accesses, uniform
-/// accesses 1.6 N; a skewed workload is limited from below by the sample that a curve takes.
+/// A half-life that follows the working set. It is long enough that pages are accessed twice on
+/// average within it, so that loops and scans are visible. It is no longer than that, so that an
+/// old regime fades as fast as its successor becomes visible. A loop of N pages gives a half-life
+/// of 2 N accesses, uniform accesses give 1.6 N. For a skewed workload, the accesses that a curve
+/// needs as its sample set the lower limit.
 pub(super) struct HalfLife {
     seen: HashSet<u64, BuildHasherDefault<Identity>>,
     sampled: u64,
@@ -30,14 +34,14 @@ pub(super) struct HalfLife {
     value: u64,
     least: u64,
     most: u64,
-    /// Sampled accesses of the window, and those of them to new pages.
+    /// Sampled accesses of the window, and how many of them were to new pages.
     window: (u32, u32),
     settled: bool,
     fixed: bool,
 }
 
 impl HalfLife {
-    /// Between `least` and `most` accesses; equal bounds fix it.
+    /// Creates a half-life between `least` and `most` accesses. Equal bounds make it fixed.
     pub(super) fn new(least: u64, most: u64) -> Self {
         let (least, most) = (least.clamp(1, most.max(1)), most.max(1));
         Self {
@@ -53,7 +57,8 @@ impl HalfLife {
         }
     }
 
-    /// The least changes with the rate of sampling, and goes before the most; what is fixed stays.
+    /// Sets the lower bound, which depends on the sampling rate. It takes precedence over the upper
+    /// bound. A fixed half-life stays as it is.
     pub(super) fn set_least(&mut self, least: u64) {
         if self.fixed {
             return;
@@ -75,8 +80,9 @@ impl HalfLife {
         }
     }
 
-    /// Counts accesses, sampled or not; the half-life from now on. A generation that was too short
-    /// goes on for as long again: what it saw is not seen anew.
+    /// Counts accesses, sampled or not, and returns the half-life to use from now on. If a
+    /// generation was too short, it goes on for as long again, so that nothing it saw has to be
+    /// repeated.
     pub(super) fn advance(&mut self, accesses: u64) -> u64 {
         self.accesses += accesses;
         let full = self.seen.len() >= MAX_PAGES;
@@ -97,8 +103,8 @@ impl HalfLife {
         self.value
     }
 
-    /// Whether the working set was seen once: a generation was long enough, or met hardly a page
-    /// that was new to it.
+    /// Returns whether the working set has been seen once: either a generation was long enough, or
+    /// hardly any of a window's accesses were to pages new to it.
     pub(super) fn settled(&self) -> bool {
         self.settled
     }

@@ -6,14 +6,15 @@ use super::recent::RecentPages;
 use crate::count_correction::CountCorrection;
 use crate::stack_distance::LruStack;
 
-/// Weighted hits per size and group of pages. Pages deeper than the largest size miss whatever
-/// comes, so they leave the stack: nothing is lost by that, and a scan cannot fill the sample.
+/// Weighted hits per size and group of pages. Pages deeper than the largest size miss at every
+/// size, so they leave the stack. This loses no information, and it prevents a scan from filling
+/// the memory.
 pub(super) struct LruGrid {
     stack: LruStack,
     recent: RecentPages,
-    /// Sizes in sampled pages, rising; fractions of a page count as such.
+    /// Sizes in sampled pages, rising. They may be fractions of a page.
     sizes: Vec<f64>,
-    /// Weight of the accesses that hit from this size on.
+    /// Weight of the accesses whose smallest hitting size is this one.
     hits: Vec<[f64; GROUPS]>,
     seen: [f64; GROUPS],
     sampled: u64,
@@ -33,7 +34,8 @@ impl LruGrid {
         }
     }
 
-    /// Takes an access; the first size at which it hits, or how many sizes there are.
+    /// Feeds an access. Returns the index of the first size at which it hits, or the number of
+    /// sizes if it hits at none.
     pub(super) fn access(&mut self, hash: u64, weight: f64) -> usize {
         let group = hash as usize % GROUPS;
         self.seen[group] += weight;
@@ -52,8 +54,9 @@ impl LruGrid {
         class
     }
 
-    /// An access with `above` sampled pages above it hits in any cache a page larger; in one of a
-    /// fraction of a page more it hits with that probability.
+    /// Counts a hit. An access with `above` sampled pages above it in the stack hits in any cache
+    /// of at least `above + 1` pages. In a cache that is larger than `above` by a fraction of a
+    /// page, it hits with that probability.
     fn hit(&mut self, above: f64, group: usize, weight: f64) -> usize {
         let mut before = 0.0;
         let first = self.sizes.partition_point(|&size| size <= above);
@@ -68,7 +71,8 @@ impl LruGrid {
         first
     }
 
-    /// Takes an access to a page that is in memory whatever the size, on somebody else's account.
+    /// Counts an access to a page that is in memory at any size because another cgroup is charged
+    /// for it.
     pub(super) fn serve(&mut self, hash: u64, weight: f64) {
         let group = hash as usize % GROUPS;
         self.seen[group] += weight;
@@ -78,15 +82,17 @@ impl LruGrid {
         }
     }
 
-    /// A page that does not exist any more is in no cache. The gap in the stack closes at once, where
-    /// in a cache the next page that comes fills it: what the page had pushed out counts as if it was
-    /// still there. In the difference to a policy that is simulated that is contained.
+    /// Removes a page that no longer exists. The gap in the stack closes at once, whereas in a
+    /// cache the next inserted page fills it. The stack therefore treats the pages that the removed
+    /// page had pushed out as if they were still cached. The simulated policies do not, so the
+    /// difference between a policy and this LRU includes the error.
     pub(super) fn forget(&mut self, hash: u64) {
         self.stack.remove(hash);
         self.recent.forget(hash);
     }
 
-    /// Pages from `threshold` on leave; `factor` is the new rate by the old one.
+    /// Removes the pages from `threshold` on, and returns them. `factor` is the new rate divided by
+    /// the old one, and `sizes` are the sizes at the new rate.
     pub(super) fn lower(&mut self, threshold: u64, factor: f64, sizes: Vec<f64>) -> Vec<u64> {
         let dropped = self.recent.lower(threshold);
         dropped.iter().for_each(|&page| self.stack.remove(page));
@@ -104,7 +110,8 @@ impl LruGrid {
         CountCorrection::new(self.seen.iter().copied(), self.seen.iter().sum(), expected, rate)
     }
 
-    /// Miss ratios of the groups at each size, SHARDS-adj: of the `expected` weight.
+    /// Returns each group's miss ratio at each size, with the correction SHARDS-adj: misses are
+    /// divided by the `expected` weight.
     pub(super) fn ratios(&self, expected: f64) -> Vec<[f64; GROUPS]> {
         let per_group = expected / GROUPS as f64;
         let mut misses = self.seen;
@@ -115,12 +122,13 @@ impl LruGrid {
         self.hits.iter().map(at_size).collect()
     }
 
-    /// See [`effective_groups`]: few when a few hot pages have most of the accesses.
+    /// See [`effective_groups`]. The number is low when a few hot pages have most of the accesses.
     pub(super) fn effective_groups(&self) -> f64 {
         effective_groups(&self.seen)
     }
 
-    /// Sampled accesses, and those of them that found their page not in the stack.
+    /// Returns the number of sampled accesses, and how many of them did not find their page in the
+    /// stack.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.sampled, self.first)
     }
@@ -130,7 +138,7 @@ impl LruGrid {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        // The bound that `LruStack` states.
+        // The bound stated in the documentation of `LruStack`.
         const STACK_BYTES_PER_PAGE: u64 = 54;
         const SMALLEST_STACK_BYTES: u64 = 4096;
         let counts = (self.hits.len() * size_of::<[f64; GROUPS]>()) as u64;

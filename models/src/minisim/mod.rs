@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Miniature simulation (Waldspurger, Saemundsson, Ahmad, Park, ATC '17): a cache of C pages is
-//! simulated with C * R pages over the accesses to pages sampled at rate R. Every policy at every
-//! size advances together, in one pass over the accesses.
+//! simulated with C * R pages over the accesses to pages sampled at rate R. All policies advance at
+//! all sizes together, in one pass over the accesses.
 
 mod bank;
 mod bars;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bank for a stream without end, fed from a sampler in front of it.
+//! The bank for an endless stream of accesses, fed by a sampler.
 
 mod estimate;
 
@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::hash::page_hash;
 use crate::policy::{Candidate, Requests};
 
-/// Steps in which the weight grows while one batch is fed, at most.
+/// Upper bound on the number of steps, each with its own weight, into which one batch is divided.
 const MAX_STEPS: u64 = 256;
-/// The working set was seen when no more of the last accesses were to new pages.
+/// The working set counts as seen when at most this share of the latest accesses were to new pages.
 const FEW_FIRST: f64 = 0.1;
 
 /// How to create an [`OnlineBank`].
@@ -28,34 +28,36 @@ pub struct OnlineConfig {
     pub policies: Vec<Candidate>,
     /// Cache sizes of the curves in real pages, rising.
     pub sizes_pages: Vec<u64>,
-    /// Every so many sizes are simulated, and the largest; LRU is known at all.
+    /// Every `stride`th size is simulated, counted down from the largest. LRU is computed at all
+    /// sizes.
     pub stride: usize,
-    /// Bounds of the half-life, accesses. Between them it follows the working set.
+    /// Bounds of the half-life, in accesses. Between them, the half-life follows the working set.
     pub half_life: (u64, u64),
-    /// Accesses of the small sample that a half-life must hold unless its bounds are equal; goes
-    /// before the upper one.
+    /// A half-life must span at least this many accesses to the small sample, unless its bounds are
+    /// equal. This takes precedence over the upper bound.
     pub min_samples: u64,
     /// Seed of the policies' random numbers.
     pub seed: u64,
 }
 
-/// Every policy in miniature over a small sample of pages, and LRU over a large one that holds it:
-/// both are pages below a threshold of the same hash. What LRU shows in the large sample corrects
-/// the other policies, see [`super::two_phase::Residual`]. Both thresholds can be lowered, never
-/// raised: pages new to a sample would pass for cold ones; who wants a higher rate starts another
-/// bank.
+/// Simulates every policy in miniature over a small sample of pages, and LRU over a large sample
+/// that includes the small one. Both samples are the pages whose hash is below a threshold, with
+/// the same hash. The LRU curve of the large sample corrects the other policies, see
+/// [`super::two_phase::Residual`]. Both thresholds can be lowered but never raised, since pages new
+/// to a sample would count as cold. For a higher rate, start another bank.
 ///
-/// What is counted before the working set was seen once is forgotten, the caches stay: from then on
-/// the curves tell what a policy would give that had been started with this phase.
+/// When the working set has been seen once, all counts so far are discarded, and the caches stay.
+/// From then on, the curves show the miss ratios that a policy started at the beginning of this
+/// regime would have.
 pub struct OnlineBank {
     config: OnlineConfig,
-    /// Sizes that are simulated, indices in the grid.
+    /// Indices in the grid of the sizes that are simulated.
     simulated: Vec<usize>,
     small: SmallSample,
     lru: LruGrid,
     threshold: u64,
     change: Change,
-    /// Accesses after which the working set had been seen.
+    /// Number of accesses after which the working set had been seen.
     learnt_at: Option<u64>,
     ageing: Ageing,
     half_life: HalfLife,
@@ -63,11 +65,12 @@ pub struct OnlineBank {
 }
 
 impl OnlineBank {
-    /// Cold caches. Hashes below `threshold` are the large sample, those also below
-    /// `small_threshold` the small one.
+    /// Creates a bank of cold caches. Pages whose hash is below `threshold` are the large sample,
+    /// and those also below `small_threshold` the small one.
     ///
     /// # Errors
-    /// [`Error::Argument`] on an empty list of policies or sizes, a threshold or stride of 0.
+    /// [`Error::Argument`] on an empty list of policies or sizes, or a `small_threshold` or stride
+    /// of 0.
     pub fn new(config: OnlineConfig, threshold: u64, small_threshold: u64) -> Result<Self> {
         if config.policies.is_empty() || config.sizes_pages.is_empty() || config.stride == 0 {
             return Err(Error::argument("bank", "needs at least one policy and one size"));
@@ -94,8 +97,8 @@ impl OnlineBank {
         Ok(bank)
     }
 
-    /// Feeds what a sampler let through of the next `accesses`; keys that are not in the large
-    /// sample are left out.
+    /// Feeds the requests that the sampler let through out of the next `accesses`. Keys that are
+    /// not in the large sample are ignored.
     ///
     /// # Errors
     /// [`Error::Argument`] on a column that is neither empty nor as long as the keys;
@@ -145,8 +148,9 @@ impl OnlineBank {
         }
     }
 
-    /// Takes accesses, of those that [`Self::access`] was told of in number, to pages that are in
-    /// memory on somebody else's account: hits of every policy at every size.
+    /// Counts accesses to pages that are in memory because another cgroup is charged for them: hits
+    /// of every policy at every size. The number of accesses passed to [`Self::access`] must
+    /// include them.
     pub fn serve(&mut self, keys: &[u64]) {
         let weight = self.ageing.weight();
         for hash in keys.iter().map(|&key| page_hash(key)).filter(|&hash| hash < self.threshold) {
@@ -157,8 +161,8 @@ impl OnlineBank {
         }
     }
 
-    /// Pages that do not exist any more, as their file was truncated or removed: no cache holds
-    /// them, whatever the policy and the size.
+    /// Removes pages that no longer exist, because their file was truncated or removed. No cache
+    /// has them any more, whatever its policy and size.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -169,7 +173,7 @@ impl OnlineBank {
         self.small.forget(&hashes)
     }
 
-    /// Forgets what was counted when the working set was seen for the first time.
+    /// Discards the counts when the working set has been seen for the first time.
     fn learn(&mut self) -> Result<()> {
         let seen = self.half_life.settled() || self.change.first_share() <= FEW_FIRST;
         if self.learnt() || !seen {
@@ -183,27 +187,29 @@ impl OnlineBank {
         Ok(())
     }
 
-    /// Whether the working set was seen once, see [`OnlineBank`].
+    /// Returns whether the working set has been seen once, see [`OnlineBank`].
     #[must_use]
     pub fn learnt(&self) -> bool {
         self.learnt_at.is_some()
     }
 
-    /// Accesses after which it was, or those so far.
+    /// Returns the number of accesses after which the working set had been seen, or the number of
+    /// accesses so far if it has not been.
     #[must_use]
     pub fn learnt_at(&self) -> u64 {
         self.learnt_at.unwrap_or(self.ageing.accesses())
     }
 
-    /// Whether reuse distances changed since the last call, once the working set was seen.
+    /// Returns whether the reuse distances changed since the last call. Always false before the
+    /// working set was seen.
     pub fn take_change(&mut self) -> bool {
         self.change.take() && self.learnt()
     }
 
-    /// Feeds the small sample's caches a share of its accesses only, in bursts.
+    /// Sets the share of its accesses that the small sample's caches are fed, in bursts.
     ///
     /// # Errors
-    /// None that a half-life of its own can cause.
+    /// None, since the half-life it sets is never 0.
     pub fn set_duty(&mut self, share: f64) -> Result<()> {
         self.small.set_duty(share);
         self.adjust_half_life()
@@ -217,7 +223,7 @@ impl OnlineBank {
         self.small.flush()
     }
 
-    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    /// Sets the tunables of the policy of this name. Does nothing if it is not simulated.
     ///
     /// # Errors
     /// As [`Self::access`].
@@ -229,7 +235,7 @@ impl OnlineBank {
     }
 
     /// Lowers the threshold of the large sample, and that of the small one if it is above. A
-    /// higher one than now changes nothing.
+    /// threshold above the present one changes nothing.
     ///
     /// # Errors
     /// [`Error::Argument`] on a threshold of 0; those of [`Self::access`].
@@ -269,83 +275,85 @@ impl OnlineBank {
         self.small.scale(factor);
     }
 
-    /// Rate of the large sample.
+    /// Returns the rate of the large sample.
     #[must_use]
     pub fn rate(&self) -> f64 {
         rate_of(self.threshold)
     }
 
-    /// Rate of the small sample.
+    /// Returns the rate of the small sample.
     #[must_use]
     pub fn small_rate(&self) -> f64 {
         rate_of(self.small.threshold())
     }
 
-    /// Accesses of the large sample, and those that the caches of the small one were fed, since the
-    /// beginning.
+    /// Returns the number of accesses to the large sample, and the number that the caches of the
+    /// small sample were fed, both since the beginning.
     #[must_use]
     pub fn sampled(&self) -> (u64, u64) {
         (self.lru.counts().0, self.small.sampled())
     }
 
-    /// Accesses to the pages of the small sample, fed or not.
+    /// Returns the number of accesses to pages of the small sample, fed or not.
     #[must_use]
     pub fn offered(&self) -> u64 {
         self.small.offered()
     }
 
-    /// Estimate of the pages accessed not long ago: at most some more than the largest size.
+    /// Estimates the number of pages accessed recently. It exceeds the largest size by little at
+    /// most.
     #[must_use]
     pub fn working_set_pages(&self) -> f64 {
         self.sample_pages() as f64 / self.rate()
     }
 
-    /// Accesses after which one counts half now.
+    /// Returns the present half-life, in accesses.
     #[must_use]
     pub fn half_life(&mut self) -> u64 {
         self.half_life.advance(0)
     }
 
-    /// Accesses so far, sampled or not.
+    /// Returns the number of accesses so far, sampled or not.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.ageing.accesses()
     }
 
-    /// Estimate of the pages seen since the beginning; one that comes back after more others than
-    /// the largest size counts again.
+    /// Estimates the number of pages seen since the beginning. A page that comes back after more
+    /// other pages than the largest size counts again.
     #[must_use]
     pub fn pages_seen(&self) -> f64 {
         self.pages_seen
     }
 
-    /// Whether accesses came back to pages as often as to new ones within a half-life once: then
-    /// the working set was seen.
+    /// Returns whether the working set has been seen, by the criteria of the half-life: within one,
+    /// accesses came back to pages about as often as to new ones, or hardly any were to new pages.
     #[must_use]
     pub fn settled(&self) -> bool {
         self.half_life.settled()
     }
 
-    /// Pages of the large sample that are held.
+    /// Returns the number of pages of the large sample in the stack.
     #[must_use]
     pub fn sample_pages(&self) -> usize {
         self.lru.pages()
     }
 
-    /// Memory of caches, stacks and buffers, bytes.
+    /// Returns the memory of caches, stacks and buffers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.small.bytes() + self.lru.bytes() + self.half_life.bytes()
     }
 
-    /// Of [`Self::bytes`], what grows with the rate of the small sample.
+    /// Returns the part of [`Self::bytes`] that grows with the rate of the small sample.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.small.page_bytes()
     }
 
-    /// One curve per policy, in the order of the configuration. `sampled` is how many accesses of
-    /// the small sample the curves rest on, faded ones counted by their weight.
+    /// Returns one curve per policy, in the order of the configuration. `sampled` of a curve is the
+    /// number of accesses to the small sample that the curves rest on, each faded access counted by
+    /// its weight.
     ///
     /// # Errors
     /// [`Error::Argument`] when no access was sampled; those of [`Self::access`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which sampled pages were accessed not long ago, in two generations.
+//! The sampled pages that were accessed recently, in two generations.
 
 use super::sample::Identity;
 use std::collections::HashSet;
@@ -7,11 +7,13 @@ use std::hash::BuildHasherDefault;
 
 type Pages = HashSet<u64, BuildHasherDefault<Identity>>;
 
-/// Bytes of a set per page that there is room for: the hash and a control byte, 7/8 full at most.
+/// Bytes of a set per page of its capacity: the hash and a control byte, with at most 7/8 of the
+/// slots full.
 const BYTES_PER_SLOT: u64 = 10;
 
-/// Pages named by their hash. A generation ends when it has `length` distinct pages; a page that
-/// is in neither of the last two has at least `length` others accessed after it.
+/// The set of recent pages, identified by their hash. A generation ends when it has `length`
+/// distinct pages. For a page that is in neither of the last two generations, at least `length`
+/// other pages have been accessed after it.
 #[derive(Default)]
 pub(super) struct RecentPages {
     current: Pages,
@@ -19,7 +21,7 @@ pub(super) struct RecentPages {
 }
 
 impl RecentPages {
-    /// Notes an access; the pages that were forgotten by it.
+    /// Records an access, and returns the pages that are forgotten because of it.
     pub(super) fn access(&mut self, page: u64, length: usize) -> Vec<u64> {
         self.current.insert(page);
         if self.current.len() < length {
@@ -35,7 +37,7 @@ impl RecentPages {
         self.previous.remove(&page);
     }
 
-    /// Forgets the pages from `threshold` on and returns them.
+    /// Forgets the pages from `threshold` on, and returns them.
     pub(super) fn lower(&mut self, threshold: u64) -> Vec<u64> {
         let mut dropped: Pages = Pages::default();
         for set in [&mut self.current, &mut self.previous] {

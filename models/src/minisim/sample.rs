@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which pages are in the sample: all below a threshold, which a bound on their number lowers.
+//! The set of sampled pages: all pages below a threshold, which is lowered to bound their number.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Pages leave in lots of this share of the bound, so that caches are resized seldom.
+/// Pages leave in lots of this share of the bound, so that caches are rarely resized.
 const LOT_SHARE: usize = 16;
-/// Pages that there is room for at once; the bound may be far above what the trace has.
+/// Initial capacity in pages. The bound may be far above the number of pages in the trace.
 const FIRST_PAGES: usize = 1 << 16;
 
-/// Sampled pages are named by their hash, which needs no hashing again.
+/// A hasher that passes the value through. Sampled pages are identified by their hash, which need
+/// not be hashed again.
 #[derive(Default, Clone)]
 pub(super) struct Identity(u64);
 
@@ -20,8 +21,8 @@ impl Hasher for Identity {
 
     fn write(&mut self, _bytes: &[u8]) {}
 
-    /// The high bits of all members are alike (they are below the threshold), the table uses both
-    /// ends of the word.
+    /// The high bits of all members are alike, since all are below the threshold. The hash table
+    /// uses both ends of the word, so the value is rotated.
     fn write_u64(&mut self, value: u64) {
         self.0 = value.rotate_left(20);
     }
@@ -52,7 +53,7 @@ impl PageSet {
         self.pages.len()
     }
 
-    /// Removes the lot of pages with the largest hashes and returns them; the smallest of them is
+    /// Removes the lot of pages with the largest hashes, and returns them. The smallest of them is
     /// the new threshold.
     pub(super) fn lower(&mut self) -> Vec<u64> {
         let lot = (self.s_max / LOT_SHARE).max(1) + self.pages.len().saturating_sub(self.s_max);

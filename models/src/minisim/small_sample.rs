@@ -10,7 +10,7 @@ use crate::count_correction::CountCorrection;
 use crate::error::Result;
 use crate::policy::Requests;
 
-/// Accesses that wait for the caches.
+/// Number of accesses that are gathered before the caches run over them.
 const BLOCK_SAMPLES: usize = 1024;
 
 #[derive(Default)]
@@ -35,15 +35,15 @@ impl Pending {
 /// Miniature caches of every policy, and LRU at their sizes over the same accesses.
 pub(super) struct SmallSample {
     cells: Vec<Cell>,
-    /// Cells of one policy.
+    /// Number of cells per policy.
     row: usize,
     pending: Pending,
     lru: LruGrid,
     threshold: u64,
     duty: Duty,
-    /// Accesses to its pages, fed or not.
+    /// Accesses to pages of the sample, fed or not.
     offered: u64,
-    /// Weight of all accesses, sampled or not, while it measured.
+    /// Weight of all accesses, sampled or not, that passed while the sample was measured.
     total: f64,
 }
 
@@ -71,13 +71,13 @@ impl SmallSample {
         Ok(sample)
     }
 
-    /// Sizes of the miniature caches of one policy, sampled pages.
+    /// Returns the sizes of the miniature caches of one policy, in sampled pages.
     fn sizes(&self) -> Vec<f64> {
         let rate = rate_of(self.threshold);
         self.cells[..self.row].iter().map(|cell| cell.capacity(rate) as f64).collect()
     }
 
-    /// Sets the tunables of the policy in this place to other values.
+    /// Sets the tunables of the policy with index `policy`.
     pub(super) fn set_tunables(&mut self, policy: usize, tunables: &[u32]) -> Result<()> {
         self.flush()?;
         let rate = rate_of(self.threshold);
@@ -89,25 +89,26 @@ impl SmallSample {
         self.threshold
     }
 
-    /// Share of the accesses that the caches are to be fed, in bursts.
+    /// Sets the share of the accesses that the caches are fed, in bursts.
     pub(super) fn set_duty(&mut self, share: f64) {
         self.duty.set(share, self.lru.pages() as u64);
     }
 
-    /// Accesses to its pages within which it is fed at least `fed`, and a burst if it rests.
+    /// Returns the number of accesses to the sample within which at least `fed` are fed. If the
+    /// caches rest, it includes at least one burst.
     pub(super) fn samples_per_half_life(&self, fed: u64) -> u64 {
         self.duty.samples_for(fed)
     }
 
-    /// What happens to the accesses until this is called again: the next `accesses`, sampled or
-    /// not, of this weight.
+    /// Begins a step of `accesses`, sampled or not, each with this weight. What happens to them is
+    /// fixed until the next call.
     pub(super) fn begin(&mut self, accesses: u64, weight: f64) {
         if self.duty.begin() == Mode::Measure {
             self.total += accesses as f64 * weight;
         }
     }
 
-    /// Takes access `i`, to a page below the threshold.
+    /// Feeds access `i` of the requests, which is to a page below the threshold.
     pub(super) fn access(&mut self, hash: u64, requests: &Requests<'_>, i: usize, weight: f64) {
         let Some(weight) = self.weighed(weight) else { return };
         self.lru.access(hash, weight);
@@ -119,14 +120,16 @@ impl SmallSample {
         pending.weights.push(weight);
     }
 
-    /// Takes an access to a page below the threshold that is in memory on somebody else's account.
+    /// Counts an access to a page below the threshold that is in memory because another cgroup is
+    /// charged for it.
     pub(super) fn serve(&mut self, hash: u64, weight: f64) {
         if let Some(weight) = self.weighed(weight) {
             self.lru.serve(hash, weight);
         }
     }
 
-    /// What the next access counts, of one of this weight; `None` while the caches rest.
+    /// Returns the weight with which the next access counts, given its weight by age; `None` while
+    /// the caches rest.
     fn weighed(&mut self, weight: f64) -> Option<f64> {
         self.offered += 1;
         match self.duty.next() {
@@ -136,7 +139,7 @@ impl SmallSample {
         }
     }
 
-    /// Pages that do not exist any more, after the accesses so far.
+    /// Removes pages that no longer exist, after running the accesses so far.
     pub(super) fn forget(&mut self, hashes: &[u64]) -> Result<()> {
         let own: Vec<u64> = hashes.iter().copied().filter(|&hash| hash < self.threshold).collect();
         if own.is_empty() {
@@ -154,7 +157,7 @@ impl SmallSample {
         self.pending.keys.len() >= BLOCK_SAMPLES
     }
 
-    /// Whether what is pending has the columns of the requests.
+    /// Returns whether the pending accesses have the same optional columns as `requests`.
     pub(super) fn has_columns_of(&self, requests: &Requests<'_>) -> bool {
         self.pending.tasks.is_empty() == requests.tasks.is_empty()
             && self.pending.times_ns.is_empty() == requests.times_ns.is_empty()
@@ -175,7 +178,7 @@ impl SmallSample {
         Ok(())
     }
 
-    /// Pages from `threshold` on leave.
+    /// Removes the pages from `threshold` on.
     pub(super) fn lower(&mut self, threshold: u64) -> Result<()> {
         self.flush()?;
         let rate = rate_of(threshold);
@@ -190,24 +193,25 @@ impl SmallSample {
         Ok(())
     }
 
-    /// Scales what was counted; 0 forgets it. The caches stay as they are.
+    /// Multiplies the counts by `factor`; 0 discards them. The caches stay as they are.
     pub(super) fn scale(&mut self, factor: f64) {
         self.total *= factor;
         self.lru.scale(factor);
         self.cells.iter_mut().for_each(|cell| cell.scale(factor));
     }
 
-    /// Accesses that the caches were fed.
+    /// Returns the number of accesses that the caches were fed.
     pub(super) fn sampled(&self) -> u64 {
         self.lru.counts().0
     }
 
-    /// See the field.
+    /// Returns the number of accesses to pages of the sample, fed or not.
     pub(super) fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// Weight of the accesses that were measured.
+    /// Returns the weight of all accesses, sampled or not, that passed while the sample was
+    /// measured.
     pub(super) fn total(&self) -> f64 {
         self.total
     }
@@ -218,7 +222,7 @@ impl SmallSample {
         self.cells.iter().map(Cell::bytes).sum::<u64>() + pending + self.lru.bytes()
     }
 
-    /// Memory of the caches that grows with the rate.
+    /// Returns the memory of the caches that grows with the rate, in bytes.
     pub(super) fn page_bytes(&self) -> u64 {
         self.cells.iter().map(Cell::page_bytes).sum()
     }
@@ -233,7 +237,7 @@ impl SmallSample {
         self.lru.correction(self.total * rate, rate)
     }
 
-    /// What does not follow from LRU, for each policy at each simulated size.
+    /// Returns, for each policy at each simulated size, the part that does not follow from LRU.
     pub(super) fn residuals(&self) -> Vec<Vec<Residual>> {
         let expected = self.total * rate_of(self.threshold);
         let correction = self.correction();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How well the difference between two sizes of a curve is known: far better than each of them. A
-//! page that is too hot in the sample is so at all sizes, and falls out of the difference.
+//! Standard error of the difference between two sizes of a curve. It is far smaller than that of
+//! each size: a page that is too hot in the sample is too hot at all sizes, and cancels in the
+//! difference.
 
 use super::bars::few_groups;
 use super::cell::{GROUPS, effective_groups, group_step};
@@ -8,9 +9,9 @@ use super::two_phase::Residual;
 use crate::count_correction::CountCorrection;
 use std::array::from_fn;
 
-/// What curves are made of: see [`super::OnlineBank`].
+/// The samples that curves are made of, see [`super::OnlineBank`].
 pub(super) struct Samples {
-    /// LRU's ratios per group of the large sample, at each size.
+    /// Miss ratios of LRU per group of the large sample, at each size.
     pub(super) lru: Vec<[f64; GROUPS]>,
     pub(super) large: CountCorrection,
     pub(super) small: CountCorrection,
@@ -19,10 +20,12 @@ pub(super) struct Samples {
 type Pair = [[f64; GROUPS]; 2];
 
 impl Samples {
-    /// Standard error of the difference between size `i` of a curve and the one below, from the
-    /// spread of the groups' differences: of what follows LRU in the large sample, and of the rest
-    /// in the small one. Where the rest jumps between two simulated sizes it may do so in this step
-    /// or in another: the standard deviation of a Bernoulli variable.
+    /// Returns the standard error of the difference between size `i` of a curve and the size below.
+    ///
+    /// It combines the spread of the groups' differences for the part that follows LRU, from the
+    /// large sample, and for the rest, from the small sample. If the rest jumps between two
+    /// simulated sizes, the jump may lie in this step or in another; this adds the standard
+    /// deviation of a Bernoulli variable.
     pub(super) fn step(&self, rows: &[Residual], i: usize) -> f64 {
         let [follows, rest] = self.pairs(rows, i - 1, i);
         let large = group_step(&follows[0], &follows[1], &self.large) * too_few(&follows);
@@ -32,9 +35,9 @@ impl Samples {
         large.hypot(small).hypot(jump)
     }
 
-    /// Raises steps so that the sum of their squares is nowhere less than the variance of the
-    /// difference over all of them: neighbours may be wrong together, in a group that has too much
-    /// of what hits from either on.
+    /// Raises the standard errors of steps so that the sum of their squares over any span is at
+    /// least the variance of the difference across that span. Neighbouring steps may err together,
+    /// in a group that has too many accesses that hit from either size on.
     pub(super) fn add_up(&self, rows: &[Residual], steps: &mut [f64]) {
         for span in 2..steps.len() {
             for high in span..steps.len() {
@@ -56,7 +59,7 @@ impl Samples {
         large.powi(2) + small.powi(2)
     }
 
-    /// Ratios per group at two sizes: what follows LRU, and the rest.
+    /// Returns the ratios per group at two sizes, for the part that follows LRU and for the rest.
     fn pairs(&self, rows: &[Residual], low: usize, high: usize) -> [Pair; 2] {
         let follows = |i: usize| self.lru[i].map(|lru| lru * rows[i].slope);
         [[follows(low), follows(high)], [rows[low].groups, rows[high].groups]]

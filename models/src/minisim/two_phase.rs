@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A small sample of every policy, made better by a large one of LRU.
+//! Corrects the miss ratios of every policy over a small sample with those of LRU over a large one.
 
 use super::cell::{GROUPS, group_estimate};
 use crate::count_correction::CountCorrection;
 use std::array::from_fn;
 
-/// Ratios per group of a policy and of LRU over the same small sample, brought down to what does
-/// not follow from LRU: two-phase (double) sampling with a regression estimator (Cochran, Sampling
-/// Techniques, 3rd ed., ch. 12.6). A page that is too hot in the small sample is so for LRU too, and
-/// that part of the error is known from the large sample.
+/// The ratios per group of a policy over the small sample, minus the part that follows from LRU
+/// over the same sample. This is two-phase (double) sampling with a regression estimator (Cochran,
+/// Sampling Techniques, 3rd ed., ch. 12.6). A page that is too hot in the small sample is too hot
+/// for LRU as well, and the large sample shows how large that part of the error is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Residual {
     /// Share of LRU's deviation that the policy shares, 0 to 1.
     pub(super) slope: f64,
-    /// Mean of the policy's ratio less `slope` times LRU's.
+    /// Mean of the policy's ratio minus `slope` times LRU's.
     pub(super) mean: f64,
     /// Standard error of `mean`.
     pub(super) stderr: f64,
-    /// What `mean` is the mean of, before it is corrected for the size of the sample.
+    /// Values per group whose mean is `mean`, before the correction for the size of the sample.
     pub(super) groups: [f64; GROUPS],
-    /// By how much `mean` differs between the simulated sizes on both sides; at one of them, between
-    /// it and the one below.
+    /// Difference of `mean` between the simulated sizes on both sides; 0 at and below the smallest
+    /// simulated size. At any other simulated size, it is the difference from the simulated size
+    /// below.
     pub(super) jump: f64,
 }
 
 impl Residual {
-    /// The slope is `otherwise` where the groups tell none, because LRU is the same in all of them.
+    /// Computes the residual of one policy at one size. The slope is `otherwise` if LRU has the
+    /// same ratio in all groups, so that the groups give no slope.
     fn new(
         policy: &[f64; GROUPS],
         lru: &[f64; GROUPS],
@@ -39,8 +41,9 @@ impl Residual {
         Self { slope, mean, stderr, groups: rest, jump: 0.0 }
     }
 
-    /// Of one policy at rising sizes. Where LRU hits all or nothing the slope is that of the size
-    /// below, so that between two sizes a curve that follows LRU goes on to do so.
+    /// Returns the residuals of one policy at rising sizes. At a size where LRU hits all or
+    /// nothing, the slope is that of the size below, so that a curve that follows LRU goes on to do
+    /// so between two sizes.
     pub(super) fn row(
         policy: impl Iterator<Item = [f64; GROUPS]>,
         lru: &[[f64; GROUPS]],
@@ -55,8 +58,9 @@ impl Residual {
         policy.zip(lru).map(at).collect()
     }
 
-    /// The residual `share` of the way to `other`. It may jump anywhere between the two: the
-    /// standard deviation of a uniform distribution, times the share of the nearer end.
+    /// Returns the residual `share` of the way to `other`. The ratio may jump anywhere between the
+    /// two sizes, which adds the standard deviation of a uniform distribution times the share of
+    /// the nearer end.
     fn towards(&self, other: &Self, share: f64) -> Self {
         let mix = |a: f64, b: f64| a + (b - a) * share;
         let jump = (other.mean - self.mean).abs();
@@ -70,15 +74,16 @@ impl Residual {
         }
     }
 
-    /// Miss ratio of the policy and its standard error, given those of LRU over the large sample.
+    /// Returns the miss ratio of the policy and its standard error, given those of LRU over the
+    /// large sample.
     pub(super) fn estimate(&self, (lru, lru_stderr): (f64, f64)) -> (f64, f64) {
         let ratio = (self.mean + self.slope * lru).clamp(0.0, 1.0);
         (ratio, self.stderr.hypot(self.slope * lru_stderr))
     }
 }
 
-/// The residuals at all `sizes` from those at the `simulated` ones of them: between two of these on
-/// a logarithmic scale, below the smallest as there.
+/// Returns the residuals at all `sizes` from those at the `simulated` ones. They are interpolated
+/// on a logarithmic scale of the size. Sizes below the smallest simulated one get its residual.
 pub(super) fn at_all(sizes: &[u64], simulated: &[usize], residuals: &[Residual]) -> Vec<Residual> {
     let log = |i: usize| (sizes[i] as f64).ln();
     let at = |i: usize| {

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a simulated cache holds and what it lost: enough to hand its pages to another policy
-//! without losing one, as the kernel does. The C side is `bpf/include/native/adopt.h`.
+//! The pages that a simulated cache has and the pages that it evicted. Together they make it
+//! possible to hand all its pages to another policy, as the kernel does. The C side is
+//! `bpf/include/native/adopt.h`.
 
 use super::instance::{Instance, failure};
 use crate::error::{Error, Result};
 use std::slice;
 
-/// Most evictions that may be kept: 64 MiB.
+/// Largest number of evictions that can be logged: 64 MiB.
 const MAX_LOG: usize = 1 << 22;
 
-/// A page that reclaim took. Layout of `struct cx_eviction`.
+/// A page evicted by reclaim. Layout of `struct cx_eviction`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eviction {
-    /// Its key.
+    /// Key of the page.
     pub key: u64,
-    /// Requests that the instance had served before.
+    /// Number of requests that the instance had served before the eviction.
     pub request: u64,
 }
 
-/// Evictions since they were last taken, in order.
+/// The evictions since the last call of [`Instance::take_evictions`], in order.
 #[derive(Debug, Clone, Copy)]
 pub struct Evictions<'a> {
-    /// Those that there was room for.
+    /// The evictions that fitted into the log.
     pub entries: &'a [Eviction],
-    /// How many more there were.
+    /// Number of further evictions, which did not fit.
     pub lost: u64,
 }
 
 impl Instance {
-    /// Keys of all resident pages in the order in which the kernel hands them to another policy:
-    /// list by list, each from its head, which is its oldest end.
+    /// Returns the keys of all resident pages, in the order in which the kernel hands them to
+    /// another policy: list by list, each from its head, which is its oldest end.
     #[must_use]
     pub fn resident_keys(&self) -> Vec<u64> {
         let count = self.stats().resident as usize;
@@ -40,8 +41,9 @@ impl Instance {
         keys
     }
 
-    /// Takes over pages, oldest first: each is added, none is accessed, and no request is counted.
-    /// Pages that are resident stay as they are; those that do not fit make reclaim take others.
+    /// Takes over pages, oldest first. Each page is added but not accessed, and no request is
+    /// counted. Pages that are resident already stay as they are. If there is not enough room,
+    /// reclaim evicts other pages.
     ///
     /// # Errors
     /// [`Error::Policy`] when memory runs out or an invariant is broken.
@@ -56,7 +58,7 @@ impl Instance {
         if cfg!(debug_assertions) { self.check() } else { Ok(()) }
     }
 
-    /// From now on evictions are written down, up to `capacity` between two calls of
+    /// Logs evictions from now on, up to `capacity` between two calls of
     /// [`Instance::take_evictions`].
     ///
     /// # Errors
@@ -76,11 +78,11 @@ impl Instance {
         Ok(())
     }
 
-    /// What was evicted since the last call; nothing unless [`Instance::log_evictions`] was
-    /// called.
+    /// Returns the evictions since the last call. The result is empty if
+    /// [`Instance::log_evictions`] was never called.
     pub fn take_evictions(&mut self) -> Evictions<'_> {
         let mut count = 0;
-        // SAFETY: `sim` is a live instance, `count` a valid place.
+        // SAFETY: `sim` is a live instance, and `count` is valid for writes.
         let log =
             unsafe { (self.policy.vtable.get().take_evictions)(self.sim.as_ptr(), &raw mut count) };
         if log.is_null() {

@@ -7,15 +7,16 @@ use crate::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-/// Candidates that the kernel asks for in one eviction request (`SWAP_CLUSTER_MAX`).
+/// Number of candidates that the kernel requests in one eviction request (`SWAP_CLUSTER_MAX`).
 pub const KERNEL_BATCH: u32 = 32;
 
-/// An instance never evicts more than this share of its capacity at once: a request for 32 pages
-/// in a cache of 40 would say nothing about the policy, and no cgroup is that small.
+/// An instance never evicts more than one part in this many of its capacity at once. A request for
+/// 32 pages in a cache of 40 would say nothing about the policy, and no real cgroup is that small.
 const MAX_BATCH_SHARE: u64 = 16;
 
-/// Pages of the largest instance, nearly 128 GiB: as many ghosts and the anchors of the lists
-/// still have numbers of 26 bits, which is what a slot of the index has room for.
+/// Capacity of the largest instance in pages, nearly 128 GiB. Together with as many ghosts and the
+/// anchors of the lists, node numbers still fit in 26 bits, which is the space in a slot of the
+/// index.
 pub const MAX_CAPACITY_PAGES: u64 = (1 << 25) - 64;
 
 /// Layout of `struct cx_vtable`.
@@ -50,11 +51,11 @@ pub(super) struct Vtable {
     pub(super) access_page: unsafe extern "C" fn(*mut c_void, u64),
 }
 
-/// Address of a table in the static library.
+/// Address of a vtable in the static library.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VtablePointer(pub(super) *const Vtable);
 
-// SAFETY: the table is a constant; its functions only touch the instance they are given.
+// SAFETY: the table is a constant; its functions only access the instance passed to them.
 unsafe impl Send for VtablePointer {}
 // SAFETY: as above.
 unsafe impl Sync for VtablePointer {}
@@ -80,7 +81,7 @@ pub struct Stats {
     pub refused: u64,
     /// Candidates proposed.
     pub proposed: u64,
-    /// Candidates that were not live folios of this instance, or that were refused.
+    /// Candidates that were not live folios of this instance, or that the simulated kernel refused.
     pub rejected: u64,
     /// Pages that the simulated kernel chose itself because the policy proposed none.
     pub fallbacks: u64,
@@ -88,7 +89,7 @@ pub struct Stats {
     pub unlisted: u64,
     /// Pages taken over from another instance.
     pub adopted: u64,
-    /// Pages added before they were asked for.
+    /// Pages added by readahead, before any request for them.
     pub ahead: u64,
     /// Pages resident now.
     pub resident: u64,
@@ -96,12 +97,13 @@ pub struct Stats {
     pub ghosts: u64,
     /// Memory of the instance in bytes: nodes, index, state.
     pub bytes: u64,
-    /// Of `bytes`, the policy's state: of a large one, the pages in memory.
+    /// Part of `bytes` that is the policy's state. Of a large state, only the pages that are in
+    /// memory count.
     pub state_bytes: u64,
 }
 
 impl Stats {
-    /// What was counted since `before`, and what holds now of pages, ghosts and memory.
+    /// Returns the counts since `before`, with the present numbers of pages, ghosts and bytes.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -123,14 +125,14 @@ impl Stats {
 /// How to create an [`Instance`].
 #[derive(Debug, Clone)]
 pub struct InstanceConfig {
-    /// Pages that may be resident, 1 or more.
+    /// Number of pages that may be resident, 1 or more.
     pub capacity_pages: u64,
-    /// Candidates of one eviction request, 1 to 32.
+    /// Number of candidates in one eviction request, 1 to 32.
     pub batch: u32,
     /// Seed of the policy's random numbers.
     pub seed: u64,
-    /// Values of all tunables, in the order of the manifest; empty for the defaults. Those of the
-    /// layer below ([`Policy::layer`]) may follow.
+    /// Values of all tunables, in the order of the manifest; empty for the defaults. The values of
+    /// the layer below ([`Policy::layer`]) may follow.
     pub tunables: Vec<u32>,
 }
 
@@ -146,13 +148,13 @@ pub struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// Requests with keys only.
+    /// Returns requests with keys only.
     #[must_use]
     pub fn of_keys(keys: &'a [u64]) -> Self {
         Self { keys, tasks: &[], times_ns: &[] }
     }
 
-    /// The first `count` requests and those behind them.
+    /// Returns the first `count` requests and the remaining ones.
     #[must_use]
     pub fn split_at(self, count: usize) -> (Self, Self) {
         fn halves<T>(column: &[T], count: usize) -> (&[T], &[T]) {
@@ -171,16 +173,17 @@ impl<'a> Requests<'a> {
 pub struct Instance {
     pub(super) policy: &'static Policy,
     pub(super) sim: NonNull<c_void>,
-    /// Evictions that are written down until they are taken.
+    /// Number of evictions that the log has room for.
     pub(super) log_capacity: usize,
 }
 
-// SAFETY: the C side keeps no state outside the instance but a thread-local pointer that every
-// entry point sets; an instance may therefore move between calls, and `&mut self` serialises them.
+// SAFETY: the C side keeps no state outside the instance except a thread-local pointer that every
+// entry point sets. An instance may therefore move between threads between calls, and `&mut self`
+// serialises the calls.
 unsafe impl Send for Instance {}
 
-/// Candidates of one eviction request in a cache of `capacity_pages` when `batch` are asked for:
-/// at most a sixteenth of the cache, at least one.
+/// Returns the number of candidates in one eviction request of a cache of `capacity_pages` when
+/// `batch` are configured: at most a sixteenth of the cache, at least one.
 #[must_use]
 pub fn effective_batch(batch: u32, capacity_pages: u64) -> u32 {
     let share = (capacity_pages / MAX_BATCH_SHARE).max(1);
@@ -188,11 +191,12 @@ pub fn effective_batch(batch: u32, capacity_pages: u64) -> u32 {
 }
 
 impl Instance {
-    /// A cold cache.
+    /// Creates a cold cache.
     ///
     /// # Errors
-    /// [`Error::Argument`] on a capacity outside 1..=[`MAX_CAPACITY_PAGES`], a batch outside 1..=32 or tunables
-    /// of the wrong number; [`Error::Policy`] when memory or the policy's `init` fails.
+    /// [`Error::Argument`] on a capacity outside 1..=[`MAX_CAPACITY_PAGES`], a batch outside 1..=32
+    /// or tunables of the wrong number; [`Error::Policy`] when memory runs out or the policy's
+    /// `init` fails.
     pub fn new(policy: &'static Policy, config: &InstanceConfig) -> Result<Self> {
         check_shape(config.capacity_pages, config.batch)?;
         let defaults = policy.manifest.tunable_defaults();
@@ -215,14 +219,14 @@ impl Instance {
         Ok(Self { policy, sim, log_capacity: 0 })
     }
 
-    /// The policy that this instance runs.
+    /// Returns the policy of this instance.
     #[must_use]
     pub fn policy(&self) -> &'static Policy {
         self.policy
     }
 
-    /// Serves requests. With `hits`, one byte per request becomes 1 for a hit and 0 for a miss.
-    /// In debug builds the invariants of the page cache are checked afterwards.
+    /// Serves requests. With `hits`, sets one byte per request to 1 for a hit and to 0 for a miss.
+    /// In debug builds, checks the invariants of the page cache afterwards.
     ///
     /// # Errors
     /// [`Error::Policy`] when memory runs out or an invariant is broken.
@@ -252,14 +256,14 @@ impl Instance {
         if cfg!(debug_assertions) { self.check() } else { Ok(()) }
     }
 
-    /// Drops a page as truncation does; its ghost entry goes too.
+    /// Drops a page and its ghost entry, as truncation does.
     pub fn forget(&mut self, key: u64) {
         // SAFETY: `sim` is a live instance of this table.
         unsafe { (self.policy.vtable.get().forget)(self.sim.as_ptr(), key) }
     }
 
-    /// Changes the capacity and the candidates of one eviction request; a smaller capacity evicts
-    /// at once, as lowering a limit does.
+    /// Changes the capacity and the number of candidates in one eviction request. A smaller
+    /// capacity evicts at once, as lowering a limit does.
     ///
     /// # Errors
     /// As [`Instance::new`].
@@ -272,14 +276,14 @@ impl Instance {
         if status == 0 { Ok(()) } else { Err(failure(self.policy, "out of memory")) }
     }
 
-    /// From now on, so many in a million candidates are refused at random, as the kernel refuses
-    /// those that something else holds at that moment, and it asks again for as many.
+    /// Refuses this many in a million candidates at random from now on. The kernel refuses
+    /// candidates that something else uses at that moment, and requests as many again.
     pub fn set_refusals(&mut self, per_million: u32) {
         // SAFETY: `sim` is a live instance of this policy.
         unsafe { (self.policy.vtable.get().set_refusals)(self.sim.as_ptr(), per_million) }
     }
 
-    /// Sets all tunables of the running policy, as [`InstanceConfig::tunables`].
+    /// Sets all tunables of the running policy, given as in [`InstanceConfig::tunables`].
     ///
     /// # Errors
     /// [`Error::Argument`] on the wrong number of values.
@@ -292,7 +296,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Walks the whole instance and compares it with the invariants of the page cache.
+    /// Walks the whole instance and checks the invariants of the page cache.
     ///
     /// # Errors
     /// [`Error::Policy`] that names the broken invariant.
@@ -308,7 +312,7 @@ impl Instance {
         }
     }
 
-    /// Counts since creation.
+    /// Returns the counts since creation.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();

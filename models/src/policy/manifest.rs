@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `policy.toml`: what a policy folder says of itself. Also compiled into the build script, with
-//! [`super::tunables`] and [`super::variants`], so it depends on nothing else in the crate.
+//! The manifest `policy.toml` of a policy folder. This file is also compiled into the build script,
+//! with [`super::tunables`] and [`super::variants`], so it depends on nothing else in the crate.
 
 use super::variants::Variant;
 use serde::{Deserialize, Serialize};
@@ -25,22 +25,22 @@ pub const PREFETCH_HOOKS: [&str; 2] = [WINDOW_HOOK, "page_used"];
 /// The hook that every readahead policy needs.
 pub const WINDOW_HOOK: &str = "decide_window";
 
-/// The hook of policies that evict; without it that is left to the kernel.
+/// The hook of policies that evict. Policies without it leave eviction to the kernel.
 pub const EVICTION_HOOK: &str = "evict_folios";
 
-/// Those that a policy with [`EVICTION_HOOK`] must implement, too: it chooses from lists, which one
-/// makes and the other fills.
+/// Hooks that a policy with [`EVICTION_HOOK`] must also implement. Such a policy chooses from
+/// lists: the first hook creates them, and the second fills them.
 pub const LIST_HOOKS: [&str; 2] = ["init", "folio_added"];
 
-/// The policy that evicts, in simulation, below one that leaves it to the kernel: a model of what the
-/// kernel does.
+/// In simulation, the policy that evicts below a policy that leaves eviction to the kernel: a model
+/// of the kernel's own eviction.
 pub const KERNEL_MODEL: &str = "kernel_lru";
 
 /// Kernel features beyond lists that a policy may need.
 pub const NEEDS: [&str; 7] =
     ["ghosts", "scoring", "folio_state", "page_keys", "tasks", "clock", "random"];
 
-/// One number that an operator may set, at load or while the policy runs.
+/// A number that an operator may set, when a policy is loaded or while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tunable {
@@ -49,18 +49,18 @@ pub struct Tunable {
     /// `u32`, the only type so far.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Elements; above 1 the tunable is an array and all elements start at `default`.
+    /// Number of elements. Above 1 the tunable is an array, and all elements start at `default`.
     #[serde(default = "one")]
     pub length: u32,
-    /// Value when nothing is set.
+    /// Value if none is set.
     pub default: u32,
-    /// Least value allowed.
+    /// Smallest value allowed.
     pub min: u32,
-    /// Greatest value allowed.
+    /// Largest value allowed.
     pub max: u32,
     /// Unit of the value. A miniature simulation scales values in `pages` with the cache.
     pub unit: String,
-    /// What it does.
+    /// What the tunable does.
     pub description: String,
 }
 
@@ -76,36 +76,36 @@ pub struct Manifest {
     pub name: String,
     /// Name as written in the literature.
     pub title: String,
-    /// One sentence: how it decides.
+    /// How the policy decides, in one sentence.
     pub summary: String,
-    /// Workloads that it suits.
+    /// Workloads that the policy suits.
     pub good_at: String,
-    /// Workloads that it does not suit.
+    /// Workloads that the policy does not suit.
     pub bad_at: String,
     /// Source: authors, title, venue, year.
     pub paper: String,
-    /// Whether it is recommended for production.
+    /// Whether the policy is recommended for production.
     pub production: bool,
-    /// Whether the autopilot may choose it.
+    /// Whether the autopilot may choose the policy.
     #[serde(default)]
     pub autopilot: bool,
     /// True for a model that is never loaded into a kernel.
     #[serde(default)]
     pub simulation_only: bool,
-    /// Size of the struct given to `POLICY_FOLIO_STATE`, bytes; 0 for none.
+    /// Size in bytes of the struct passed to `POLICY_FOLIO_STATE`; 0 for none.
     pub folio_state_bytes: u32,
-    /// Bytes of the value kept with a ghost: 0, 2 or 4.
+    /// Size in bytes of the value kept with a ghost: 0, 2 or 4.
     #[serde(default)]
     pub ghost_value_bytes: u32,
-    /// Hooks that it implements.
+    /// Hooks that the policy implements.
     pub hooks: Vec<String>,
-    /// What it needs of the kernel beyond lists; see [`NEEDS`].
+    /// Kernel features beyond lists that the policy needs; see [`NEEDS`].
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Its tunables.
+    /// Tunables of the policy.
     #[serde(default)]
     pub tunables: Vec<Tunable>,
-    /// Other values for them, each worth simulating beside the defaults.
+    /// Variants: other values of the tunables, each worth simulating beside the defaults.
     #[serde(default)]
     pub variants: Vec<Variant>,
 }
@@ -119,7 +119,7 @@ impl Manifest {
         Self::parse_with(text, folder, &HOOKS)
     }
 
-    /// The same of a readahead policy.
+    /// Like [`Self::parse`], for a readahead policy.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -159,25 +159,25 @@ impl Manifest {
         self.validate_variants()
     }
 
-    /// Whether it chooses what is evicted, or leaves that to the kernel.
+    /// Returns whether the policy chooses what is evicted. Otherwise it leaves that to the kernel.
     #[must_use]
     pub fn evicts(&self) -> bool {
         self.hooks.iter().any(|hook| hook == EVICTION_HOOK)
     }
 
-    /// Number of 32-bit words that all tunables take together.
+    /// Returns the number of 32-bit words that all tunables take together.
     #[must_use]
     pub fn tunable_words(&self) -> usize {
         self.tunables.iter().map(|t| t.length as usize).sum()
     }
 
-    /// Default values of all tunables in the order of `struct policy_tunables`.
+    /// Returns the default values of all tunables, in the order of `struct policy_tunables`.
     #[must_use]
     pub fn tunable_defaults(&self) -> Vec<u32> {
         self.tunables.iter().flat_map(|t| vec![t.default; t.length as usize]).collect()
     }
 
-    /// Text of the generated `policy_manifest.h`.
+    /// Returns the text of the generated `policy_manifest.h`.
     #[must_use]
     pub fn header(&self) -> String {
         let defaults: Vec<String> = self.tunables.iter().map(Tunable::initializer).collect();
@@ -200,7 +200,8 @@ impl Manifest {
         )
     }
 
-    /// Text of the generated `layer_manifest.h` of policies that are simulated above this one.
+    /// Returns the text of the generated `layer_manifest.h`, for policies that are simulated above
+    /// this one.
     #[must_use]
     pub fn layer_header(&self) -> String {
         format!(
@@ -218,7 +219,8 @@ impl Manifest {
         )
     }
 
-    /// Members of the struct of tunables, which needs one even where there is nothing to tune.
+    /// Returns the members of the struct of tunables. A C struct needs a member even if there are
+    /// no tunables.
     fn fields(&self) -> String {
         let fields: String = self.tunables.iter().map(Tunable::field).collect();
         if fields.is_empty() { "\tu32 none;\n".into() } else { fields }

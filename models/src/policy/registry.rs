@@ -12,28 +12,29 @@ include!(concat!(env!("OUT_DIR"), "/registry.rs"));
 /// A compiled policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// What its folder says.
+    /// Manifest of the policy's folder.
     pub manifest: Manifest,
     pub(super) vtable: VtablePointer,
 }
 
 impl Policy {
-    /// Bytes of a node of the simulated page cache, without the index.
+    /// Returns the size in bytes of a node of the simulated page cache, without the index.
     #[must_use]
     pub fn node_bytes(&self) -> u64 {
         self.vtable.get().node_bytes
     }
 
-    /// The policy that evicts below this one in simulation, where this one leaves it to the kernel.
+    /// Returns the policy that evicts below this one in simulation. It is `None` for a policy that
+    /// evicts itself.
     #[must_use]
     pub fn layer(&self) -> Option<&'static Self> {
-        // The build script found it.
+        // The build script made sure that this policy exists.
         if self.manifest.evicts() { None } else { find(KERNEL_MODEL).ok() }
     }
 
-    /// Values of all that is simulated under this name: `values` of its own tunables, and those of
-    /// the layer below it, which may follow them and have their defaults otherwise. `None` when
-    /// there are more or fewer.
+    /// Returns the tunables of everything that is simulated under this name. `values` are the
+    /// policy's own tunables, optionally followed by those of the layer below, which otherwise have
+    /// their defaults. Returns `None` if the number of values is wrong.
     pub(super) fn simulated_values(&self, values: &[u32]) -> Option<Vec<u32>> {
         let own = self.manifest.tunable_words();
         let below = self.layer().map_or_else(Vec::new, |layer| layer.manifest.tunable_defaults());
@@ -45,14 +46,14 @@ impl Policy {
         }
     }
 
-    /// The policy with its defaults, and its variants.
+    /// Returns the policy with its defaults, and its variants.
     pub fn candidates(&'static self) -> impl Iterator<Item = Candidate> {
-        // Their values were checked with the manifest.
+        // The variants' values were checked with the manifest.
         self.manifest.names().filter_map(|name| resolve(&name).ok())
     }
 }
 
-/// A policy and values for its tunables: what can be simulated, attached and chosen by name.
+/// A policy with values for its tunables: what can be simulated, attached and chosen by name.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// `NAME`, or `NAME:VARIANT`.
@@ -64,8 +65,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Values for a simulation with some tunables set by name, those of the layer below, if there is
-    /// one, as `LAYER.NAME`.
+    /// Returns the values for a simulation in which some tunables are set by name. Tunables of the
+    /// layer below, if there is one, are named `LAYER.NAME`.
     ///
     /// # Errors
     /// One line that names the policy, the tunable and what is allowed.
@@ -97,13 +98,13 @@ impl From<&'static Policy> for Candidate {
     }
 }
 
-/// The manifests of all policies as a JSON array, by name.
+/// Returns the manifests of all policies as a JSON array, sorted by name.
 #[must_use]
 pub fn manifests_json() -> &'static str {
     MANIFESTS_JSON
 }
 
-/// All compiled policies, by name.
+/// Returns all compiled policies, sorted by name.
 pub fn policies() -> &'static [Policy] {
     static POLICIES: OnceLock<Vec<Policy>> = OnceLock::new();
     POLICIES.get_or_init(|| {
@@ -112,7 +113,8 @@ pub fn policies() -> &'static [Policy] {
     })
 }
 
-/// The manifests in a text of the build script, each with its table in the same order.
+/// Returns the manifests in a text of the build script, each with its vtable; both are in the same
+/// order.
 pub(crate) fn compiled<V>(
     manifests_json: &str,
     vtables: impl IntoIterator<Item = V>,
@@ -122,7 +124,7 @@ pub(crate) fn compiled<V>(
     manifests.into_iter().zip(vtables)
 }
 
-/// The one of that name; `what` says of an error what was asked for.
+/// Returns the policy called `name`. `what` is the name of the argument in the error message.
 pub(crate) fn named<'a, P>(
     all: &'a [P],
     manifest: fn(&P) -> &Manifest,
@@ -135,7 +137,7 @@ pub(crate) fn named<'a, P>(
     })
 }
 
-/// The policy of that name.
+/// Returns the policy called `name`.
 ///
 /// # Errors
 /// [`Error::Argument`] that lists the known names.
@@ -143,7 +145,7 @@ pub fn find(name: &str) -> Result<&'static Policy> {
     named(policies(), |policy| &policy.manifest, "policy", name)
 }
 
-/// What the name of a policy or of a variant stands for.
+/// Returns the policy or variant called `name`.
 ///
 /// # Errors
 /// [`Error::Argument`] that lists the known names.

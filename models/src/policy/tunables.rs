@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values for the tunables of a policy, from what was asked for by name.
+//! Values for the tunables of a policy, from settings by name.
 
 use super::manifest::{Manifest, Tunable};
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use std::ops::Range;
 const TASK_UNIT: &str = "task id";
 
 impl Manifest {
-    /// All tunables in the order of `struct policy_tunables`, those that are `given` set and the
-    /// others at their defaults. An array takes its value everywhere, and `name.3` sets element 3,
-    /// whatever the array as a whole is set to.
+    /// Returns the values of all tunables in the order of `struct policy_tunables`: those in
+    /// `given` are set, and the others have their defaults. An array name sets all its elements.
+    /// `name.3` sets element 3 and takes precedence over the value of the whole array.
     ///
     /// # Errors
     /// One line that names the policy, the tunable and what is allowed.
@@ -22,7 +22,7 @@ impl Manifest {
         self.with_tunables(self.tunable_defaults(), given)
     }
 
-    /// As [`Self::tunable_values`], the others as in `values`.
+    /// Like [`Self::tunable_values`], but the tunables not in `given` have the values in `values`.
     ///
     /// # Errors
     /// As [`Self::tunable_values`].
@@ -31,7 +31,7 @@ impl Manifest {
         mut values: Vec<u32>,
         given: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Result<Vec<u32>, String> {
-        // By name, so that an array comes before its elements, which override it.
+        // The order by name puts an array before its elements, which override it.
         let given: BTreeMap<&str, u64> = given.into_iter().collect();
         for (key, value) in given {
             let (words, value) =
@@ -41,14 +41,14 @@ impl Manifest {
         Ok(values)
     }
 
-    /// Whether it treats tasks apart that someone has to name.
+    /// Returns whether the policy treats certain tasks differently, which an operator has to name.
     #[must_use]
     pub fn needs_tasks(&self) -> bool {
         self.needs.iter().any(|need| need == "tasks")
     }
 
-    /// `values` of all tunables with these tasks in every list of task ids: as many as there is
-    /// room for, and 0 for the rest.
+    /// Returns `values`, the values of all tunables, with `tasks` written to every list of task
+    /// ids. A list takes as many tasks as it has room for, and its remaining elements are 0.
     #[must_use]
     pub fn with_tasks(&self, mut values: Vec<u32>, tasks: &[u32]) -> Vec<u32> {
         let mut start = 0;
@@ -63,7 +63,7 @@ impl Manifest {
         values
     }
 
-    /// The words that `key` names, and the value for each of them.
+    /// Returns the words that `key` names, and the value for each of them.
     ///
     /// # Errors
     /// One line that says what is allowed, without the key.
@@ -84,7 +84,7 @@ impl Manifest {
         }
     }
 
-    /// The tunable of that name and the first of its words.
+    /// Returns the tunable of this name, and the index of its first word.
     fn tunable(&self, name: &str) -> Result<(usize, &Tunable), String> {
         let mut start = 0;
         for tunable in &self.tunables {

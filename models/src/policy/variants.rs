@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Variants: other values for the tunables of a policy under a name of their own, `NAME:VARIANT`.
-//! Also compiled into the build script.
+//! Variants: a policy with other values of its tunables has a name of its own, `NAME:VARIANT`. This
+//! file is also compiled into the build script.
 
 use super::manifest::{Manifest, is_identifier};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Between the name of a policy and that of its variant.
+/// Separates the name of a policy from that of its variant.
 pub const SEPARATOR: char = ':';
 
-/// A policy with other values of its tunables, simulated and chosen like a policy of its own.
+/// A policy with other values of its tunables. It is simulated and chosen like a separate policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Its name, without that of the policy.
+    /// Name of the variant, without that of the policy.
     pub name: String,
-    /// What differs from the defaults: `tunable`, or `"tunable.3"` for an element of an array.
+    /// The tunables that differ from the defaults: `tunable`, or `"tunable.3"` for an element of an
+    /// array.
     pub tunables: BTreeMap<String, u64>,
 }
 
-/// The name of the policy in `NAME` or `NAME:VARIANT`.
+/// Returns the name of the policy in `NAME` or `NAME:VARIANT`.
 #[must_use]
 pub fn policy_of(name: &str) -> &str {
     name.split_once(SEPARATOR).map_or(name, |(policy, _)| policy)
 }
 
 impl Manifest {
-    /// The name of the policy, and those of its variants.
+    /// Returns the names of the policy and of its variants.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let variant = |variant: &Variant| format!("{}{SEPARATOR}{}", self.name, variant.name);
         std::iter::once(self.name.clone()).chain(self.variants.iter().map(variant))
     }
 
-    /// Values of all tunables of `name`, one of [`Self::names`], in the order of
+    /// Returns the values of all tunables of `name`, one of [`Self::names`], in the order of
     /// `struct policy_tunables`.
     ///
     /// # Errors
-    /// One line that names the variants that there are.
+    /// One line that lists the known variants.
     pub fn values_of(&self, name: &str) -> Result<Vec<u32>, String> {
         let Some((_, wanted)) = name.split_once(SEPARATOR) else {
             return Ok(self.tunable_defaults());
@@ -51,8 +52,8 @@ impl Manifest {
         }
     }
 
-    /// The name of what has these values of its tunables, whatever tasks it knows: the variant that
-    /// has the same, or the policy.
+    /// Returns the name that belongs to these values of the tunables: the variant with the same
+    /// values, or else the policy. Lists of task ids are ignored.
     #[must_use]
     pub fn name_of(&self, values: &[u32]) -> String {
         let values = self.with_tasks(values.to_vec(), &[]);
@@ -71,7 +72,7 @@ impl Manifest {
                 Ok(values) => values,
                 Err(message) => return fail(message),
             };
-            // What is attached is told apart by its values.
+            // An attached policy is recognised by its values, so variants must differ in them.
             if let Some((same, _)) = known.iter().find(|(n, v)| *n == variant.name || *v == values)
             {
                 return fail(format!("the same name or the same values as {same}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page cache of a simulation, which knows what becomes of the pages that were read ahead.
+//! The page cache of a simulation, which tracks the fate of the pages that were read ahead.
 
 use super::native::WindowContext;
 use super::stats::Ahead;
@@ -9,12 +9,13 @@ use crate::trace::page_key;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Most pages that are looked for around an index, as in the kernel.
+/// Largest distance from an index at which the cache is searched, as in the kernel.
 const MAX_LOOK: u64 = 512;
-/// More pages than one addition evicts: a request for 32, and one that the kernel chooses itself.
+/// More pages than one addition can evict: those of a request for 32, and one that the kernel
+/// chooses itself.
 const MAX_EVICTED: usize = 64;
 
-/// Distances from an index that the kernel looks at.
+/// Returns the distances from an index that the kernel looks at.
 fn looked_at(window: &WindowContext) -> Range<u64> {
     1..u64::from(window.max_pages).clamp(1, MAX_LOOK)
 }
@@ -22,15 +23,15 @@ fn looked_at(window: &WindowContext) -> Range<u64> {
 /// Why a page is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It was asked for.
+    /// An application requested it.
     Demand,
     /// The model of the kernel reads it ahead.
     Kernel,
-    /// The policy does.
+    /// The readahead policy reads it ahead.
     Policy,
 }
 
-/// What is known of a page until its first access.
+/// State of a page until its first access.
 #[derive(Debug, Clone, Copy)]
 struct Noted {
     reason: Reason,
@@ -42,9 +43,9 @@ struct Noted {
 pub(super) struct PageCache {
     instance: Instance,
     noted: HashMap<u64, Noted>,
-    /// Pages that were read ahead, and what became of them.
+    /// Counts of the pages that were read ahead.
     pub ahead: Ahead,
-    /// Those among them that the policy decided.
+    /// Counts of those that the readahead policy decided on.
     pub own: Ahead,
 }
 
@@ -59,23 +60,24 @@ impl PageCache {
         self.instance.holds(key)
     }
 
-    /// Begins an access by a task, at a time if there is one.
+    /// Begins an access by a task, at `time_ns` if the time is known.
     pub(super) fn begin(&mut self, task: u32, time_ns: Option<u64>) {
         self.instance.begin_request(task, time_ns);
     }
 
-    /// Ends it, which was of so many pages.
+    /// Ends the access, which was to this many pages.
     pub(super) fn end(&mut self, pages: u64) {
         self.instance.end_request(pages);
     }
 
-    /// Pages that were read ahead and not accessed yet, and those among them that the policy decided.
+    /// Returns the number of pages that were read ahead and not accessed yet: all of them, and
+    /// those that the policy decided on.
     pub(super) fn pending(&self) -> [u64; 2] {
         let of = |reason| self.noted.values().filter(|noted| noted.reason == reason).count() as u64;
         [of(Reason::Kernel) + of(Reason::Policy), of(Reason::Policy)]
     }
 
-    /// Changes both counts of a page that was read ahead.
+    /// Applies a change to the counts that a page read for `reason` belongs to.
     fn count(&mut self, reason: Reason, change: impl Fn(&mut Ahead)) {
         if reason != Reason::Demand {
             change(&mut self.ahead);
@@ -85,7 +87,7 @@ impl PageCache {
         }
     }
 
-    /// Takes in a page that is not cached.
+    /// Adds a page that is not cached.
     pub(super) fn add(&mut self, key: u64, reason: Reason, marked: bool) -> Result<()> {
         self.instance.add_page(key, reason != Reason::Demand)?;
         self.count(reason, |ahead| ahead.pages += 1);
@@ -103,17 +105,18 @@ impl PageCache {
         Ok(())
     }
 
-    /// Whether the page has the mark of a window.
+    /// Returns whether the page has the mark that triggers the next window.
     pub(super) fn has_mark(&self, key: u64) -> bool {
         self.noted.get(&key).is_some_and(|noted| noted.marked)
     }
 
-    /// The same; the page has it no more afterwards.
+    /// Like [`Self::has_mark`], and removes the mark.
     pub(super) fn take_mark(&mut self, key: u64) -> bool {
         self.noted.get_mut(&key).is_some_and(|noted| std::mem::take(&mut noted.marked))
     }
 
-    /// Accesses a page; why it was read if this is the first access since.
+    /// Accesses a page. If this is the first access since the page was read, returns why it was
+    /// read; otherwise [`Reason::Demand`].
     pub(super) fn access(&mut self, key: u64) -> Reason {
         self.instance.access_page(key);
         let reason = self.noted.remove(&key).map_or(Reason::Demand, |noted| noted.reason);
@@ -121,13 +124,14 @@ impl PageCache {
         reason
     }
 
-    /// Cached pages right before the index, of as many as the kernel looks at.
+    /// Returns the number of consecutive cached pages directly before the index, up to the distance
+    /// that the kernel looks at.
     pub(super) fn cached_before(&self, window: &WindowContext) -> u64 {
         let cached = |back: &u64| self.holds(page_key(window.file, window.index - back));
         looked_at(window).take_while(|back| *back <= window.index).take_while(cached).count() as u64
     }
 
-    /// Cached pages right behind it.
+    /// Returns the number of consecutive cached pages directly after the index.
     pub(super) fn cached_after(&self, window: &WindowContext) -> u64 {
         let cached = |ahead: &u64| self.holds(page_key(window.file, window.index + ahead));
         looked_at(window).take_while(cached).count() as u64

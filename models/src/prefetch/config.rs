@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine of a simulation.
+//! Configuration of the machine that a simulation runs on.
 
 use crate::error::{Error, Result};
 use crate::policy::{Candidate, InstanceConfig};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Least capacity: a window is a quarter of it at most.
+/// Smallest capacity, because a window is at most a quarter of it.
 pub const MIN_CAPACITY_PAGES: u64 = 4;
 /// Largest window of the kernel: 1 GiB.
 const MAX_WINDOW_PAGES: u32 = 1 << 18;
 
-/// How large files are, beyond which nothing is read ahead. A file has the pages that were accessed
-/// in any case.
+/// File sizes, beyond which nothing is read ahead. A file has at least the pages that were
+/// accessed.
 #[derive(Debug, Clone)]
 pub enum FilePages {
-    /// All files have so many pages.
+    /// All files have this many pages.
     Every(u64),
-    /// Pages by the key of the file.
+    /// Number of pages by file key.
     Each(Arc<HashMap<u64, u64>>),
 }
 
 impl FilePages {
-    /// Pages of a file that is accessed at `index`.
+    /// Returns the number of pages of a file that is accessed at `index`.
     pub(super) fn of(&self, file: u64, index: u64) -> u64 {
         let known = match self {
             Self::Every(pages) => *pages,
@@ -32,16 +32,16 @@ impl FilePages {
     }
 }
 
-/// The machine of a simulation.
+/// Configuration of a simulation.
 #[derive(Debug, Clone)]
 pub struct PrefetchConfig {
-    /// The policy that evicts.
+    /// The eviction policy.
     pub eviction: Candidate,
-    /// Capacity, candidates of a request, seed and tunables of what evicts.
+    /// Capacity, candidates per request, seed and tunables of the eviction policy.
     pub cache: InstanceConfig,
     /// Largest window of the kernel, `read_ahead_kb` of the device in pages.
     pub max_window_pages: u32,
-    /// Sizes of files.
+    /// File sizes.
     pub file_pages: FilePages,
     /// Values of all tunables of the readahead policy.
     pub tunables: Vec<u32>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The readahead policies of `bpf/prefetch`, compiled natively, over the simulated page cache of an
-//! eviction policy, which tells readahead that was useful from what was wasted.
+//! eviction policy. The simulation distinguishes readahead that was useful from readahead that was
+//! wasted.
 
 mod cache;
 mod config;

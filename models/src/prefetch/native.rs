@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is shared with the C of a policy: `bpf/include/prefetch.bpf.h` and
+//! Structures shared with the C code of a policy. `bpf/include/prefetch.bpf.h` and
 //! `bpf/include/native/prefetch.h` declare the same layouts.
 
 use super::cache::PageCache;
@@ -31,12 +31,13 @@ pub(super) struct WindowContext {
 type Cached = extern "C" fn(*mut c_void, *const WindowContext) -> u64;
 type Prefetch = extern "C" fn(*mut c_void, *const WindowContext, u64, u32) -> i32;
 
-/// Most requests beside one window that wait, as in the kernel.
+/// Largest number of queued requests outside the window, as in the kernel.
 const QUEUE: usize = 64;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 
-/// Pages that a policy asked for beside the window: first page and how many.
+/// Pages that a policy requests outside the window: the first page and the number of pages of each
+/// request.
 pub(super) type Requests = Vec<(u64, u64)>;
 
 /// `struct cx_prefetch_instance`.
@@ -61,7 +62,7 @@ pub(super) struct Vtable {
     pub used: unsafe extern "C" fn(*mut NativeInstance, u64, u64),
 }
 
-/// A table in the C part, which is never changed.
+/// A constant vtable in the C code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VtablePointer(pub *const Vtable);
 
@@ -72,7 +73,7 @@ unsafe impl Sync for VtablePointer {}
 
 impl VtablePointer {
     fn get(&self) -> &'static Vtable {
-        // SAFETY: it points to a static of the C part.
+        // SAFETY: the pointer is to a static of the C code.
         unsafe { &*self.0 }
     }
 }
@@ -81,13 +82,13 @@ impl VtablePointer {
 #[derive(Debug)]
 pub(super) struct Instance {
     vtable: VtablePointer,
-    /// Of 8-byte words, which aligns the state as its C declaration asserts.
+    /// A vector of 8-byte words, which aligns the state as its C declaration asserts.
     state: Vec<u64>,
     tunables: Vec<u32>,
 }
 
 extern "C" fn cached_before(cache: *mut c_void, window: *const WindowContext) -> u64 {
-    // SAFETY: both are what `Instance::native` was given, for the time of that call.
+    // SAFETY: `Instance::native` received both, and they are valid for the duration of that call.
     let (cache, window) = unsafe { (&*cache.cast::<PageCache>(), &*window) };
     cache.cached_before(window)
 }
@@ -104,8 +105,8 @@ extern "C" fn prefetch(
     start: u64,
     size: u32,
 ) -> i32 {
-    // SAFETY: both are what `Instance::native` was given, for the time of that call, and nothing else
-    // has the queue meanwhile.
+    // SAFETY: `Instance::native` received both, they are valid for the duration of that call, and
+    // nothing else uses the queue meanwhile.
     let (queue, window) = unsafe { (&mut *queue.cast::<Requests>(), &*window) };
     if size == 0 || start >= window.file_pages {
         return -EINVAL;
@@ -118,12 +119,12 @@ extern "C" fn prefetch(
 }
 
 impl Instance {
-    /// A policy with these tunables and no state yet.
+    /// Creates a policy with these tunables and empty state.
     pub(super) fn new(policy: &Prefetcher, tunables: Vec<u32>) -> Self {
         let vtable = policy.vtable;
         // SAFETY: the function has no arguments and returns a constant.
         let bytes = unsafe { (vtable.get().state_bytes)() } as usize;
-        // A policy without tunables is never given any to read, but a pointer.
+        // A policy without tunables gets a pointer too, but never reads from it.
         Self { vtable, state: vec![0; bytes.div_ceil(8)], tunables }
     }
 
@@ -140,7 +141,8 @@ impl Instance {
         }
     }
 
-    /// Asks for a window; false: it is left to the kernel. Pages beside it go to `queue`.
+    /// Asks the policy for a window. Returns false if the policy leaves the decision to the kernel.
+    /// Requests for pages outside the window go to `queue`.
     pub(super) fn decide(
         &mut self,
         cache: &PageCache,
@@ -149,11 +151,12 @@ impl Instance {
         queue: &mut Requests,
     ) -> bool {
         let mut native = self.native(cache, task, queue);
-        // SAFETY: all that the instance points to outlives the call, and the cache is only read.
+        // SAFETY: everything that the instance points to outlives the call, and the cache is only
+        // read.
         unsafe { (self.vtable.get().decide)(&raw mut native, window) > 0 }
     }
 
-    /// Tells of the first access to a page that was read ahead.
+    /// Notifies the policy of the first access to a page that was read ahead.
     pub(super) fn used(&mut self, cache: &PageCache, task: u32, file: u64, index: u64) {
         let mut queue = Requests::new();
         let mut native = self.native(cache, task, &mut queue);

@@ -8,24 +8,24 @@ use std::sync::OnceLock;
 
 include!(concat!(env!("OUT_DIR"), "/prefetch_registry.rs"));
 
-/// The policy that decides, in simulation, what another one leaves to the kernel.
+/// In simulation, the policy that decides what another policy leaves to the kernel.
 pub const KERNEL_MODEL: &str = "linux";
 
 /// A compiled readahead policy.
 #[derive(Debug)]
 pub struct Prefetcher {
-    /// What its folder says.
+    /// Manifest of the policy's folder.
     pub manifest: Manifest,
     pub(super) vtable: VtablePointer,
 }
 
-/// The manifests of all readahead policies as a JSON array, by name.
+/// Returns the manifests of all readahead policies as a JSON array, sorted by name.
 #[must_use]
 pub fn manifests_json() -> &'static str {
     MANIFESTS_JSON
 }
 
-/// All compiled readahead policies, by name.
+/// Returns all compiled readahead policies, sorted by name.
 pub fn prefetchers() -> &'static [Prefetcher] {
     static ALL: OnceLock<Vec<Prefetcher>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -34,7 +34,7 @@ pub fn prefetchers() -> &'static [Prefetcher] {
     })
 }
 
-/// The readahead policy of that name.
+/// Returns the readahead policy called `name`.
 ///
 /// # Errors
 /// [`Error::Argument`] that lists the known names.

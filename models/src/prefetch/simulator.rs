@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads and writes through a cache with a readahead policy.
+//! Simulates reads and writes through a cache with a readahead policy.
 
 use super::cache::{PageCache, Reason};
 use super::config::PrefetchConfig;
@@ -16,27 +16,27 @@ use std::ops::Range;
 /// `enum cache_ext_trigger`.
 const MISS: u32 = 0;
 const MARK: u32 = 1;
-/// `prev_index` of a file that was not read from yet.
+/// `prev_index` of a file that has not been read yet.
 const NEVER: u64 = u64::MAX;
 
-/// Pages that the kernel looks up at a time in a read (`PAGEVEC_SIZE`).
+/// Number of pages that the kernel looks up at a time in a read (`PAGEVEC_SIZE`).
 const BATCH_PAGES: u64 = 31;
-/// Pages that a device takes in one request unless it says otherwise: 1280 KiB. A read of more than
-/// the largest window is read by as many.
+/// Default size of the largest request to a device: 1280 KiB, in pages. A read of more pages than
+/// the largest window is read in requests of this size.
 const DEVICE_PAGES: u64 = 320;
 
-/// One read, or one write, of pages of a file.
+/// One read or one write of consecutive pages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Any number that stands for the file; in traces [`crate::trace::Record::file_key`].
+    /// Any number that identifies the file; in traces [`crate::trace::Record::file_key`].
     pub file: u64,
-    /// The first page.
+    /// First page.
     pub index: u64,
-    /// How many pages from there.
+    /// Number of pages from `index` on.
     pub pages: u64,
-    /// Who accesses them; 0 where that is not known. Each task has each file open once.
+    /// Task that makes the access; 0 if it is not known. Each task has each file open once.
     pub task: u32,
-    /// When, in nanoseconds, if that is known.
+    /// Time in nanoseconds, if known.
     pub time_ns: Option<u64>,
     /// Whether it is a write of whole pages.
     pub write: bool,
@@ -49,13 +49,13 @@ impl Default for Access {
 }
 
 impl Access {
-    /// The first page behind it.
+    /// Returns the index after the last page.
     pub(super) fn end(&self) -> u64 {
         self.index.saturating_add(self.pages)
     }
 }
 
-/// Why a policy is asked: at which page, of which the reader wants so many from there on.
+/// Why a policy is asked: the page, and how many pages the reader wants from there on.
 #[derive(Debug, Clone, Copy)]
 struct Cause {
     index: u64,
@@ -63,7 +63,7 @@ struct Cause {
     trigger: u32,
 }
 
-/// What the kernel keeps with an open file.
+/// Readahead state that the kernel keeps with an open file.
 #[derive(Debug, Clone, Copy)]
 struct OpenFile {
     prev_index: u64,
@@ -72,7 +72,7 @@ struct OpenFile {
     async_size: u32,
 }
 
-/// A cache with a readahead policy, and the model of the kernel below it.
+/// A cache with a readahead policy, and the model of the kernel as a fallback.
 #[derive(Debug)]
 pub struct Simulator {
     config: PrefetchConfig,
@@ -84,11 +84,11 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// A cold cache.
+    /// Creates a simulator with a cold cache.
     ///
     /// # Errors
-    /// [`crate::Error::Argument`] for a capacity, a window or a number of tunables that cannot be,
-    /// and those of [`policy::Instance::new`].
+    /// [`crate::Error::Argument`] for a capacity, a window or a number of tunables that is not
+    /// allowed, and those of [`policy::Instance::new`].
     pub fn new(policy: &Prefetcher, config: PrefetchConfig) -> Result<Self> {
         config.check(policy.manifest.tunable_words())?;
         let evicting = policy::Instance::new(config.eviction.policy, &config.cache)?;
@@ -102,7 +102,7 @@ impl Simulator {
         })
     }
 
-    /// Serves one access after the other.
+    /// Serves the accesses in order.
     ///
     /// # Errors
     /// [`crate::Error::Policy`] when memory runs out.
@@ -110,7 +110,7 @@ impl Simulator {
         accesses.into_iter().try_for_each(|access| self.access(access).map(drop))
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn stats(&self) -> PrefetchStats {
         let [pending, own] = self.cache.pending();
@@ -121,7 +121,7 @@ impl Simulator {
         }
     }
 
-    /// Serves one access; false if it is a read that found some of its pages not cached.
+    /// Serves one access. Returns false if it is a read of which some pages were not cached.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -155,14 +155,15 @@ impl Simulator {
         }
     }
 
-    /// What `filemap_read()` does: runs of pages that are cached, and before one that is not,
-    /// readahead. A run ends with a page that has a mark.
+    /// Reads pages as `filemap_read()` does: it processes runs of cached pages, and calls readahead
+    /// before a page that is not cached. A run ends with a page that has a mark.
     fn read(&mut self, access: Access) -> Result<bool> {
         let (mut at, end) = (access.index, access.end());
         let hit = (at..end).all(|index| self.cache.holds(page_key(access.file, index)));
         self.stats.reads += access.pages;
         while at < end {
-            // Pages that were just read, though the policy that evicts may not have admitted them.
+            // Pages before `there` have just been read, even if the eviction policy did not admit
+            // them.
             let mut there = at;
             if !self.cache.holds(page_key(access.file, at)) {
                 self.stats.waits += 1;
@@ -178,12 +179,13 @@ impl Simulator {
             at = run.end;
             run.for_each(|index| self.touch(access, index));
         }
-        // Where the read ended: the kernel keeps the first byte that was not read.
+        // The kernel also keeps where the read ended: the first byte after it.
         self.open_file(access).prev_index = end;
         Ok(hit)
     }
 
-    /// Pages from `at` that are looked up at a time: those before `there` in any case.
+    /// Returns the run of pages from `at` that is looked up at once. Pages before `there` count as
+    /// present in any case.
     fn run_of(&self, file: u64, at: u64, there: u64, end: u64) -> Range<u64> {
         let most = end.min(at.saturating_add(BATCH_PAGES));
         let mut until = at;
@@ -225,8 +227,8 @@ impl Simulator {
         }
     }
 
-    /// Asks the policy and reads what it said, and first what is wanted of a miss. Returns the end
-    /// of what was read of that.
+    /// Asks the policy for a window and reads it. After a miss, the wanted pages come first if the
+    /// window does not cover them. Returns the end of the wanted pages that were read.
     fn read_ahead(&mut self, access: Access, cause: Cause) -> Result<u64> {
         let capacity = self.config.cache.capacity_pages;
         let context = self.context(access, cause);
@@ -267,8 +269,8 @@ impl Simulator {
         Ok(there)
     }
 
-    /// Brings what is not cached of some pages, of which the `wanted` were asked for; runs of
-    /// neighbours are one read of the disk.
+    /// Reads those of `pages` that are not cached. The pages in `wanted` were requested by the
+    /// application, the others are read ahead. A run of neighbours counts as one read of the disk.
     fn fetch(
         &mut self,
         file: u64,

@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a simulation of readahead counts.
+//! Counts of a simulation of readahead.
 
-/// Pages that were read before they were asked for, and what became of them: `pages` is the sum of
-/// the others.
+/// Pages that were read before an application requested them, and their fate. `pages` is the sum of
+/// the other counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// All of them.
+    /// All pages read ahead.
     pub pages: u64,
-    /// Accessed since.
+    /// Pages accessed since.
     pub used: u64,
-    /// Evicted without an access.
+    /// Pages evicted without an access.
     pub wasted: u64,
-    /// Cached and not accessed yet.
+    /// Pages that are cached and not accessed yet.
     pub pending: u64,
 }
 
-/// What was counted.
+/// Counts of a simulation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrefetchStats {
-    /// Pages that were read by applications.
+    /// Pages that applications read.
     pub reads: u64,
-    /// Pages that were written by them. A write waits for no page, and nothing is read ahead for it.
+    /// Pages that applications wrote. A write waits for no page, and nothing is read ahead for it.
     pub writes: u64,
-    /// Of the pages that were read, those that were not cached, which a reader waits for.
+    /// Pages read by applications that were not cached, so that the reader waited.
     pub misses: u64,
-    /// How often a reader waited: a read of many pages mostly waits for all of them at once.
+    /// Number of times that a reader waited. A read of many pages usually waits for all of them at
+    /// once.
     pub waits: u64,
-    /// Runs of pages that came from the disk in one piece.
+    /// Number of reads of the disk; each reads one run of consecutive pages.
     pub disk_reads: u64,
-    /// Pages that came from the disk: `misses` and `ahead.pages`.
+    /// Pages read from the disk: `misses` plus `ahead.pages`.
     pub disk_pages: u64,
-    /// Pages read ahead, by whoever decided it.
+    /// Pages read ahead, whether the policy or the kernel decided it.
     pub ahead: Ahead,
-    /// Those among them that the policy decided, which are those that the kernel counts.
+    /// Pages read ahead that the policy decided on; the kernel counts these.
     pub own: Ahead,
-    /// Decisions.
+    /// Number of times that the policy was asked for a window.
     pub asked: u64,
-    /// Those that the policy left to the kernel.
+    /// Number of those decisions that the policy left to the kernel.
     pub declined: u64,
 }
 
 impl PrefetchStats {
-    /// Share of the reads that waited, 0 to 1.
+    /// Returns the share of read pages that were not cached, 0 to 1.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         self.misses as f64 / self.reads.max(1) as f64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Readahead policies over a recorded trace: all of them in one pass.
+//! Runs readahead policies over a recorded trace, all of them in one pass.
 
 use super::config::{FilePages, PrefetchConfig};
 use super::registry::Prefetcher;
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 /// One simulated machine.
 #[derive(Debug, Clone)]
 pub struct PrefetchJob {
-    /// What reads ahead.
+    /// The readahead policy.
     pub policy: &'static Prefetcher,
-    /// What it reads into.
+    /// The machine that it runs on.
     pub config: PrefetchConfig,
 }
 
-/// What became of a [`PrefetchJob`].
+/// Outcome of a [`PrefetchJob`].
 #[derive(Debug, Clone, Copy)]
 pub struct PrefetchOutcome {
-    /// What was counted.
+    /// Counts of the simulation.
     pub stats: PrefetchStats,
     /// Time spent in this simulation alone, without reading the trace.
     pub time: Duration,
@@ -46,7 +46,7 @@ impl Running {
     }
 }
 
-/// Opens a trace that says which file and which page of it was accessed.
+/// Opens a trace, and checks that it records the file and the page of each access.
 fn open(path: &Path) -> Result<RecordReader> {
     let reader = RecordReader::open(path)?;
     if reader.header().opaque_keys {
@@ -75,8 +75,8 @@ fn for_each(
     }
 }
 
-/// Records of one read or write each: neighbouring pages, accessed by one task at one time. Without
-/// times every record is a call of its own.
+/// Groups records into reads and writes: neighbouring pages that one task accessed at one time
+/// belong to one call. Without times, every record is a call of its own.
 fn calls(records: &[Record], has_times: bool) -> impl Iterator<Item = &[Record]> {
     records.chunk_by(move |one, next| {
         let expected = Record { index: one.index.wrapping_add(1), ..*one };
@@ -84,10 +84,11 @@ fn calls(records: &[Record], has_times: bool) -> impl Iterator<Item = &[Record]>
     })
 }
 
-/// Pages of every file of a trace as far as they are known: up to the last one that was accessed.
+/// Returns the sizes of all files of a trace in pages, up to the last page that was accessed, since
+/// no more is known.
 ///
 /// # Errors
-/// [`Error::Format`] for a trace that does not tell files and pages, those of the reader and of
+/// [`Error::Format`] for a trace that does not record files and pages, those of the reader and of
 /// `progress`.
 pub fn file_sizes(path: &Path, progress: &mut dyn FnMut(f64) -> Result<()>) -> Result<FilePages> {
     let mut files: HashMap<u64, u64> = HashMap::new();

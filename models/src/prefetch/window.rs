@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Windows within their bounds: what the kernel does in `mm/cache_ext/readahead.c`.
+//! Bounds readahead windows, as the kernel does in `mm/cache_ext/readahead.c`.
 
 use super::native::WindowContext;
 
-/// Most pages of a window, unless the device's readahead is set to more.
+/// Largest number of pages in a window, unless the device's readahead is set to more.
 const MAX_WINDOW: u64 = 512;
-/// Most blocks of a window.
+/// Largest number of blocks in a window.
 const MAX_TIMES: u64 = 32;
-/// A window takes at most this part of the cache.
+/// A window takes at most one part in this many of the cache.
 const LIMIT_SHARE: u64 = 4;
 
 /// Blocks of pages to read.
@@ -20,13 +20,15 @@ pub(super) struct Window {
     pub times: u64,
 }
 
-/// Pages that one window may have in a cache of `capacity` pages: a larger one would evict itself.
+/// Returns the largest number of pages of one window in a cache of `capacity` pages. A larger
+/// window would evict its own pages.
 pub(super) fn most_pages(context: &WindowContext, capacity: u64) -> u64 {
     u64::from(context.max_pages).max(MAX_WINDOW).min(capacity / LIMIT_SHARE).max(1)
 }
 
 impl Window {
-    /// What a policy may have of the window that it left, in a cache of `capacity` pages.
+    /// Returns the window in `context`, as the policy left it, reduced to the bounds of a cache of
+    /// `capacity` pages.
     pub(super) fn bounded(context: &WindowContext, capacity: u64) -> Self {
         let mut window = Self { start: context.index, size: 0, async_size: 0, stride: 0, times: 0 };
         let end = context.file_pages;
@@ -46,12 +48,13 @@ impl Window {
         window
     }
 
-    /// Whether reading it reads that page, too.
+    /// Returns whether the window is a single block that includes page `index`.
     pub(super) fn covers(&self, index: u64) -> bool {
         self.times == 1 && index >= self.start && index - self.start < self.size
     }
 
-    /// Its pages within a file of `end` pages, block by block, with whether each has the mark.
+    /// Returns the pages of the window within a file of `end` pages, block by block. The second
+    /// value says whether the page has the mark.
     pub(super) fn pages(self, end: u64) -> impl Iterator<Item = (u64, bool)> {
         let mark = self.size * self.times - self.async_size;
         let starts = (0..self.times as i64)

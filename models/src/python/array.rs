@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Arrays of Python that are read during a long call, without the interpreter's lock.
+//! Reads arrays of Python during a long call, without the interpreter lock.
 //!
-//! Other threads may write to such an array at any time, also while this one holds the lock, as numpy
-//! releases it. So no slice of it is ever made: elements are copied piece by piece, each read once as
-//! an atomic, and the work is done on the copies. A call whose array is written meanwhile sees the
-//! old or the new value of each element.
+//! Other threads may write to such an array at any time, even while this thread has the lock, since
+//! numpy releases it. Therefore no slice of the array is ever created. Elements are copied piece by
+//! piece, each read once as an atomic, and the work is done on the copies. If the array is written
+//! during the call, the call sees the old or the new value of each element.
 
 use super::ModelsError;
 use crate::error::{Error, Result};
@@ -12,8 +12,9 @@ use numpy::{Element, PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Elements copied at a time: few enough for the processor's caches, and so many that waiting for
-/// the lock, if another thread computes in Python, is a small part of the work on them.
+/// Number of elements copied at a time. It is small enough for the processor's caches, and large
+/// enough that waiting for the lock, if another thread runs Python code, is a small part of the
+/// work on them.
 const PIECE: usize = 1 << 17;
 
 /// An element that can be read as an atomic.
@@ -27,52 +28,52 @@ pub(super) trait Word: Element + Copy {
 
 impl Word for u64 {
     unsafe fn read(at: *mut Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { AtomicU64::from_ptr(at) }.load(Ordering::Relaxed)
     }
 }
 
 impl Word for u32 {
     unsafe fn read(at: *mut Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { AtomicU32::from_ptr(at) }.load(Ordering::Relaxed)
     }
 }
 
 impl Word for i64 {
     unsafe fn read(at: *mut Self) -> Self {
-        // SAFETY: as the caller promises, of a type of the same size and alignment.
+        // SAFETY: guaranteed by the caller, for a type of the same size and alignment.
         unsafe { u64::read(at.cast()) }.cast_signed()
     }
 }
 
 impl Word for f64 {
     unsafe fn read(at: *mut Self) -> Self {
-        // SAFETY: as the caller promises, of a type of the same size and alignment.
+        // SAFETY: guaranteed by the caller, for a type of the same size and alignment.
         Self::from_bits(unsafe { u64::read(at.cast()) })
     }
 }
 
-/// An array of one dimension, contiguous and aligned, that is kept alive.
+/// A one-dimensional, contiguous and aligned array that is kept alive.
 pub(super) struct Held<T> {
     array: Py<PyArray1<T>>,
     len: usize,
 }
 
 impl<T: Word> Held<T> {
-    /// Holds `array`; one with gaps between its elements is refused.
+    /// Keeps `array` alive. Returns an error if there are gaps between its elements.
     pub(super) fn new(array: &Bound<'_, PyArray1<T>>) -> PyResult<Self> {
         let held = Self { array: array.clone().unbind(), len: array.len() };
         held.start(array.py()).map_err(|e| ModelsError::new_err(e.to_string()))?;
         Ok(held)
     }
 
-    /// Elements of the array when the call began.
+    /// Returns the number of elements when the call began.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The first element, as long as the interpreter's lock is held.
+    /// Returns a pointer to the first element. It is valid while the interpreter lock is held.
     fn start(&self, py: Python<'_>) -> Result<*mut T> {
         let array = self.array.bind(py);
         let (len, start) = (array.len(), array.data());
@@ -92,14 +93,14 @@ impl<T: Word> Held<T> {
         Python::attach(|py| {
             let start = self.start(py)?;
             let range = from..self.len.min(from + PIECE);
-            // SAFETY: the places are within the array, which cannot be resized while the lock is held
-            // and is aligned.
+            // SAFETY: the elements are within the array, which is aligned and cannot be resized
+            // while the lock is held.
             piece.extend(range.map(|at| unsafe { T::read(start.add(at)) }));
             Ok(())
         })
     }
 
-    /// All elements, copied.
+    /// Returns a copy of all elements.
     pub(super) fn to_vec(&self) -> Result<Vec<T>> {
         let mut all = Vec::with_capacity(self.len);
         self.for_each_piece(|_, piece| {
@@ -109,7 +110,7 @@ impl<T: Word> Held<T> {
         Ok(all)
     }
 
-    /// Calls `each` with consecutive elements and the place of the first of them.
+    /// Calls `each` with consecutive elements and the index of the first of them.
     pub(super) fn for_each_piece(
         &self,
         mut each: impl FnMut(usize, &[T]) -> Result<()>,
@@ -122,8 +123,8 @@ impl<T: Word> Held<T> {
         Ok(())
     }
 
-    /// As [`Self::for_each_piece`] for two arrays, of which the second may be missing and is then
-    /// empty; otherwise it is as long as the first.
+    /// Like [`Self::for_each_piece`], for two arrays of equal length. If the second array is
+    /// missing, `each` gets an empty slice for it.
     pub(super) fn for_each_pair<U: Word>(
         &self,
         other: Option<&Held<U>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A simulated page cache that is driven request by request, seen from Python.
+//! A simulated page cache that Python code drives request by request.
 
 use super::simulation::{Tunables, job, run_hits};
 use crate::error::{Error, Result};
@@ -22,11 +22,11 @@ struct Cache {
     size_pages: u64,
     batch: u32,
     seed: u64,
-    /// The tunables that were set, by name; the others have the values of the policy or variant.
+    /// The tunables that were set, by name. The others have the values of the policy or variant.
     given: Tunables,
     /// Values of all tunables in force.
     values: Vec<u32>,
-    /// What earlier policies counted, and what this one had when counting began.
+    /// Counts of the policies before this one, and the counts of this instance when counting began.
     before: Stats,
     begun: Stats,
 }
@@ -80,7 +80,8 @@ impl Cache {
     }
 }
 
-/// A cold instance of a policy with these of its tunables set, and the values of all.
+/// Creates a cold instance of a policy with the `given` tunables set, and returns it with the
+/// values of all tunables.
 fn cold(
     policy: &str,
     size_pages: u64,
@@ -156,7 +157,7 @@ impl Cache {
 
     fn set_tunables(&mut self, tunables: Tunables) -> PyResult<()> {
         let mut given = self.given.clone();
-        // An array that is set as a whole takes the place of elements that were set before.
+        // An array that is set as a whole replaces elements that were set before.
         given
             .retain(|key, _| key.split('.').next().is_none_or(|name| !tunables.contains_key(name)));
         given.extend(tunables);

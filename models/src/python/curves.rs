@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Miss ratio curves seen from Python.
+//! Miss ratio curves for Python.
 
 use super::array::Held;
 use super::options::TraceOptions;
@@ -29,7 +29,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(size_grid, module)?)
 }
 
-/// A curve and where it comes from. The arrays are made once and shared with Python.
+/// A curve with its policy and method. The arrays are created once and shared with Python.
 #[pyclass(frozen, name = "Curve", module = "cachepilot._models")]
 pub(super) struct PyCurve {
     #[pyo3(get)]
@@ -93,7 +93,7 @@ fn exact_opt(source: &Source, sizes_pages: &[u64], progress: &mut Progress) -> R
     opt.curve(sizes_pages)
 }
 
-/// Full simulation of the policies; a curve and the seconds spent for each.
+/// Runs a full simulation of the policies. Returns a curve and the seconds spent for each policy.
 fn simulated(
     source: &Source,
     sizes_pages: &[u64],
@@ -301,10 +301,10 @@ fn mrc_minisim(
     Ok(named.map(|(name, c)| PyCurve::new(py, name, "minisim", c, seconds)).collect())
 }
 
-/// Most points of a grid.
+/// Largest number of points of a grid.
 const MAX_POINTS: usize = 1_000_000;
 
-/// Distances of a block of accesses, so that hashes stay in the processor's caches.
+/// Number of accesses per block of distances. It keeps the hashes in the processor's caches.
 const DISTANCE_BLOCK: usize = 1024;
 
 #[pyfunction]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The search of a knapsack's core seen from Python.
+//! The search of the core of a knapsack, for Python.
 
 use super::array::Held;
 use crate::knapsack::{Classes, Limits, search};

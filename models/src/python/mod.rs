@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Python extension `cachepilot._models`. Its types are in `controller/cachepilot/_models.pyi`.
+//! The Python extension `cachepilot._models`. `controller/cachepilot/_models.pyi` declares its
+//! types.
 
 mod array;
 mod cache;

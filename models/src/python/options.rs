@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How to read a trace file, seen from Python.
+//! Options for reading a trace file, for Python.
 
 use crate::trace::OpenOptions;
 use pyo3::prelude::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Readahead policies seen from Python.
+//! Readahead policies for Python.
 
 use super::array::Held;
 use super::progress::Progress;
@@ -21,7 +21,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_readahead, module)?)
 }
 
-/// Pages of the largest read: a gibibyte.
+/// Number of pages of the largest read: 1 GiB.
 const MAX_CALL_PAGES: u64 = 1 << 18;
 
 type Tunables = HashMap<String, u32>;
@@ -96,7 +96,7 @@ impl ReadaheadResult {
     }
 }
 
-/// The part of a simulation that all policies have in common.
+/// The parameters of a simulation that all policies share.
 struct Machine {
     eviction: String,
     size_pages: u64,
@@ -156,7 +156,7 @@ fn simulate_readahead(
     let mut progress = Progress::new(progress);
     let path = Path::new(path);
     let result = py.detach(|| {
-        // Two passes over the trace, and the first is the quicker one.
+        // There are two passes over the trace, and the first is the faster one.
         let sizes = prefetch::file_sizes(path, &mut |share| progress.report(share * 0.2))?;
         let job = |name: &String| {
             let given = tunables.as_ref().and_then(|all| all.get(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress and Ctrl-C during long calls.
+//! Progress reports and Ctrl-C during long calls.
 
 use crate::error::{Error, Result};
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Least time between two calls into the interpreter.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Calls a Python function with the share done and looks for signals, ten times a second.
+/// Calls a Python function with the share done, and checks for signals, at most ten times a second.
 pub(super) struct Progress {
     callback: Option<Py<PyAny>>,
     last: Instant,
@@ -20,7 +20,8 @@ impl Progress {
         Self { callback, last: Instant::now(), raised: None }
     }
 
-    /// [`Error::Interrupted`] when the callback raised or a signal handler did.
+    /// Reports the share done. Returns [`Error::Interrupted`] if the callback or a signal handler
+    /// raised an exception.
     pub(super) fn report(&mut self, share: f64) -> Result<()> {
         if self.last.elapsed() < PERIOD {
             return Ok(());
@@ -39,7 +40,8 @@ impl Progress {
         })
     }
 
-    /// The result for Python: what the callback raised comes before our own word for it.
+    /// Converts the result for Python. An exception raised by the callback takes precedence over
+    /// [`Error::Interrupted`].
     pub(super) fn finish<T>(self, result: Result<T>) -> PyResult<T> {
         match (result, self.raised) {
             (Err(Error::Interrupted), Some(raised)) => Err(raised),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whole records seen from Python, as structured numpy arrays of the layout of the file.
+//! Whole records for Python, as structured numpy arrays with the layout of the file.
 
 use super::array::Held;
 use crate::error::{Error, Result};

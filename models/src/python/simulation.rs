@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Full simulation seen from Python.
+//! Full simulation for Python.
 
 use super::array::Held;
 use super::options::TraceOptions;
@@ -74,7 +74,7 @@ impl SimResult {
 }
 
 impl SimResult {
-    /// What became of the policy or variant of this name.
+    /// Creates the result of the policy or variant of this name.
     fn new(policy: &str, outcome: &Outcome) -> Self {
         let (job, stats) = (&outcome.job, &outcome.stats);
         Self {
@@ -93,7 +93,8 @@ impl SimResult {
     }
 }
 
-/// A cache of `capacity_pages` under a policy or variant, with these of its tunables set.
+/// Returns the job for a cache of `capacity_pages` under a policy or variant, with the `given`
+/// tunables set.
 pub(super) fn job(
     candidate: &Candidate,
     capacity_pages: u64,
@@ -108,7 +109,7 @@ pub(super) fn job(
     Ok(Job { policy, config: InstanceConfig { capacity_pages, batch, seed, tunables } })
 }
 
-/// OPT at every size, as rows like those of the policies.
+/// Simulates OPT at every size. Returns rows like those of the policies.
 fn simulate_opt(
     source: &Source,
     sizes_pages: &[u64],
@@ -120,7 +121,8 @@ fn simulate_opt(
     let row = |&size_pages: &u64| {
         let start = Instant::now();
         let (all, windows, warm) = opt.measured(size_pages, measure)?;
-        // The cache begins empty and is filled by the first misses, those of the warm-up before.
+        // The cache starts empty. Its first misses fill it, beginning with those of the warm-up,
+        // and evict nothing.
         let filling = size_pages.saturating_sub(warm);
         Ok(SimResult {
             policy: "opt".into(),
@@ -188,7 +190,8 @@ fn simulate(
     progress.finish(result)
 }
 
-/// Arrays of keys and, if known, of tasks, equally long.
+/// Keeps the arrays of keys and, if known, of tasks alive. Returns an error if their lengths
+/// differ.
 fn held(
     keys: &Bound<'_, PyArray1<u64>>,
     tasks: Option<&Bound<'_, PyArray1<u32>>>,
@@ -202,7 +205,7 @@ fn held(
     }
 }
 
-/// Runs an array of keys through an instance; `hits` has a byte per request.
+/// Runs an array of keys through an instance. `hits` has one byte per request.
 pub(super) fn run_keys(
     py: Python<'_>,
     instance: &mut Instance,
@@ -262,7 +265,7 @@ fn simulate_hits<'py>(
     run_hits(py, &mut instance, keys, tasks)
 }
 
-/// Serves requests; which of them hit.
+/// Serves requests, and returns which of them hit.
 pub(super) fn run_hits<'py>(
     py: Python<'py>,
     instance: &mut Instance,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where accesses come from: a trace file, or an array that Python already holds.
+//! The source of accesses: a trace file, or an array that Python already has.
 
 use super::array::Held;
 use super::options::TraceOptions;
@@ -18,14 +18,14 @@ pub(super) enum SourceArgument<'py> {
     Path(PathBuf),
 }
 
-/// A source without the interpreter's lock.
+/// A source that can be read without the interpreter lock.
 pub(super) enum Source {
     Keys(Held<u64>),
     File { path: PathBuf, options: TraceOptions },
 }
 
 impl SourceArgument<'_> {
-    /// Holds the array or the path; an array with gaps between its elements is refused.
+    /// Keeps the array or the path. Returns an error for an array with gaps between its elements.
     pub(super) fn held(self, options: Option<TraceOptions>) -> PyResult<Source> {
         Ok(match self {
             Self::Keys(keys) => Source::Keys(Held::new(&keys)?),
@@ -35,7 +35,7 @@ impl SourceArgument<'_> {
 }
 
 impl Source {
-    /// Feeds all requests, in order, to `each`.
+    /// Feeds all requests to `each`, in order.
     pub(super) fn for_each(
         &self,
         progress: &mut Progress,

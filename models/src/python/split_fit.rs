@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fit of a throughput model seen from Python.
+//! The fit of a throughput model, for Python.
 
 use super::array::Held;
 use crate::split_fit::{Pair, SplitProblem};

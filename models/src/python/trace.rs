@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces seen from Python.
+//! Traces for Python.
 
 use super::options::TraceOptions;
 use super::progress::Progress;
@@ -58,7 +58,8 @@ fn trace_footprint(
     Ok((info.requests, info.distinct_pages))
 }
 
-/// The first `limit` requests of a trace.
+/// Returns the requests of a trace until at least `limit` have been read. The list of keys is cut
+/// to `limit`; the other columns may be longer.
 fn head(path: &str, options: Option<TraceOptions>, limit: usize) -> Result<Chunk> {
     let options = options.unwrap_or_default();
     let mut reader: Box<dyn TraceReader> = open(Path::new(path), &(&options).into())?;

@@ -5,7 +5,7 @@ use crate::count_correction::CountCorrection;
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
-/// Disjoint sub-samples that a sample is split into by the low bits of the page hash.
+/// Number of disjoint sub-samples that a sample is split into by the low bits of the page hash.
 pub const SUB_SAMPLES: usize = 16;
 
 struct SubSample {
@@ -13,12 +13,12 @@ struct SubSample {
     histogram: Histogram,
 }
 
-/// The sample once more, split in [`SUB_SAMPLES`] parts that each estimate the whole curve.
+/// The sample, split again into [`SUB_SAMPLES`] parts that each estimate the whole curve.
 pub(super) struct SubSamples {
     parts: Vec<SubSample>,
 }
 
-/// How a sub-sample writes down the depth of an access.
+/// Unit in which a sub-sample records the depth of an access.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     /// Pages of the sub-sample.
@@ -31,17 +31,17 @@ pub(super) enum Unit {
 pub(super) struct Sample<'a> {
     /// Depths of the whole sample.
     pub(super) histogram: &'a Histogram,
-    /// The weight that all its accesses should have.
+    /// The weight that all accesses of the sample should have.
     pub(super) expected_total: f64,
-    /// Share of the pages that are in it.
+    /// Share of the pages that are in the sample.
     pub(super) rate: f64,
-    /// Cache sizes in the unit of its depths.
+    /// Cache sizes in the unit of the depths of the sample.
     pub(super) sizes: Vec<f64>,
     /// The same sizes in the unit of the depths of the parts.
     pub(super) part_sizes: Vec<f64>,
 }
 
-/// One value per size.
+/// Estimated curve, one value per size.
 pub(super) struct Estimate {
     pub(super) miss_ratio: Vec<f64>,
     pub(super) stderr: Vec<f64>,
@@ -49,13 +49,13 @@ pub(super) struct Estimate {
 }
 
 impl SubSamples {
-    /// Histograms hold at most `max_bins` bins each.
+    /// Creates empty sub-samples whose histograms have at most `max_bins` bins each.
     pub(super) fn new(max_bins: usize) -> Self {
         let part = || SubSample { stack: LruStack::default(), histogram: Histogram::new(max_bins) };
         Self { parts: (0..SUB_SAMPLES).map(|_| part()).collect() }
     }
 
-    /// Accesses a sampled page.
+    /// Feeds an access to a sampled page.
     pub(super) fn access(&mut self, hash: u64, weight: f64, unit: Unit) {
         let part = &mut self.parts[hash as usize % SUB_SAMPLES];
         match (part.stack.access(hash), unit) {
@@ -67,7 +67,7 @@ impl SubSamples {
         }
     }
 
-    /// Takes a page out of the sample.
+    /// Removes a page from the sample.
     pub(super) fn remove(&mut self, hash: u64) {
         self.parts[hash as usize % SUB_SAMPLES].stack.remove(hash);
     }
@@ -77,7 +77,7 @@ impl SubSamples {
         self.parts.iter_mut().for_each(|part| part.histogram.scale(factor));
     }
 
-    /// The curve of the whole sample with its standard errors: see [`CountCorrection`].
+    /// Returns the curve of the whole sample with its standard errors, see [`CountCorrection`].
     pub(super) fn estimate(&self, sample: &Sample<'_>) -> Estimate {
         let expected = sample.expected_total / SUB_SAMPLES as f64;
         let histograms = self.parts.iter().map(|part| &part.histogram);
@@ -111,8 +111,8 @@ impl SubSamples {
     }
 }
 
-/// Lowers each value to the least value at a smaller size: what an LRU curve must obey and the
-/// correction of a sample need not.
+/// Lowers each value to the least value at a smaller size. An LRU curve never rises with the size,
+/// but the correction of a sample may make it rise.
 fn make_non_increasing(sizes: &[f64], values: &mut [f64]) {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by(|&a, &b| sizes[a].total_cmp(&sizes[b]));
@@ -123,8 +123,8 @@ fn make_non_increasing(sizes: &[f64], values: &mut [f64]) {
     }
 }
 
-/// Depth in pages of the trace of an access at `distance` (from 1) among pages sampled at `rate`:
-/// the middle of the `1 / rate` depths that the distance stands for.
+/// Returns the depth, in pages of the trace, of an access at `distance` (from 1) among pages
+/// sampled at `rate`. It is the middle of the `1 / rate` depths that the distance stands for.
 #[inline]
 pub(super) fn page_depth(distance: u32, rate: f64) -> u64 {
     ((f64::from(distance) - 0.5) / rate) as u64

@@ -3,11 +3,12 @@
 
 use crate::hash::page_hash;
 
-/// Keys per call of [`select`]; the hashes that pass stay in the L1 cache.
+/// Largest number of keys per call of [`select`]. The selected hashes stay in the L1 cache.
 pub const BLOCK_KEYS: usize = 1024;
 
 /// Writes the hashes of `keys` (each first xored with `seed`) that are below `threshold` to the
-/// front of `selected`, in order, and returns how many there are. At most [`BLOCK_KEYS`] keys.
+/// front of `selected`, in order, and returns how many there are. Takes at most [`BLOCK_KEYS`]
+/// keys.
 #[inline]
 pub fn select(keys: &[u64], seed: u64, threshold: u64, selected: &mut [u64; BLOCK_KEYS]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -17,9 +18,9 @@ pub fn select(keys: &[u64], seed: u64, threshold: u64, selected: &mut [u64; BLOC
     select_portable(keys, seed, threshold, selected)
 }
 
-/// Hashes every key, compares with `threshold` and counts: the least work that any hash-sampled
-/// analysis does. The yardstick of the benchmark, compiled with the same instructions as
-/// [`select`].
+/// Hashes every key, compares it with `threshold` and counts. This is the least work that any
+/// hash-sampled analysis does. The benchmark uses it as its baseline, compiled with the same
+/// instructions as [`select`].
 #[must_use]
 pub fn bare_loop(keys: &[u64], threshold: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +30,8 @@ pub fn bare_loop(keys: &[u64], threshold: u64) -> u64 {
     count_portable(keys, threshold)
 }
 
-/// Stores every hash and moves on only past those that pass: no branch on the data.
+/// Stores every hash, and advances the position only past those that are selected, so there is no
+/// branch on the data.
 fn select_portable(
     keys: &[u64],
     seed: u64,
@@ -39,7 +41,8 @@ fn select_portable(
     let mut count = 0;
     for &key in &keys[..keys.len().min(BLOCK_KEYS)] {
         let hash = page_hash(key ^ seed);
-        // `count` is below the number of keys done, so the mask changes nothing but the check.
+        // `count` is below the number of keys processed, so the modulo only removes the bounds
+        // check.
         selected[count % BLOCK_KEYS] = hash;
         count += usize::from(hash < threshold);
     }
@@ -63,10 +66,10 @@ mod avx512 {
     use crate::hash::page_hash;
 
     const LANES: usize = 8;
-    /// Vectors between two looks at whether any lane passed.
+    /// Number of vectors that are hashed before checking whether any lane was selected.
     const VECTORS: usize = 4;
 
-    /// [`page_hash`] of eight keys.
+    /// Returns [`page_hash`] of eight keys.
     #[target_feature(enable = "avx512f,avx512dq")]
     #[inline]
     fn hash8(keys: __m512i) -> __m512i {
@@ -86,7 +89,7 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
     }
 
-    /// [`super::select`], where the processor has AVX-512.
+    /// Runs [`super::select`] if the processor has AVX-512; otherwise returns `None`.
     #[inline]
     pub fn try_select(
         keys: &[u64],
@@ -107,7 +110,7 @@ mod avx512 {
         )
     }
 
-    /// [`super::bare_loop`], where the processor has AVX-512 and POPCNT.
+    /// Runs [`super::bare_loop`] if the processor has AVX-512 and POPCNT; otherwise returns `None`.
     pub fn try_count(keys: &[u64], threshold: u64) -> Option<u64> {
         with_cpu_features!(
             ["avx512f", "avx512dq", "popcnt"],
@@ -135,8 +138,8 @@ mod avx512 {
                 continue;
             }
             for (hashes, mask) in hashes.into_iter().zip(masks) {
-                // SAFETY: at most one hash is stored per key done and `selected` has room for all
-                // BLOCK_KEYS of them; only the lanes of the mask are written.
+                // SAFETY: at most one hash is stored per key processed and `selected` has room for
+                // all BLOCK_KEYS of them; only the lanes of the mask are written.
                 unsafe {
                     let end = selected.as_mut_ptr().add(count);
                     _mm512_mask_compressstoreu_epi64(end.cast(), mask, hashes);

@@ -11,7 +11,7 @@ use crate::hash::threshold;
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
-/// Samples a fixed share of pages. Memory 70 to 140 bytes per sampled page.
+/// SHARDS with a fixed share of pages sampled. It takes 70 to 140 bytes per sampled page.
 pub struct FixedRateShards {
     rate: f64,
     threshold: u64,
@@ -26,7 +26,7 @@ pub struct FixedRateShards {
 }
 
 impl FixedRateShards {
-    /// Samples pages at `rate`; a rate of 1 gives the exact curve.
+    /// Creates an empty analysis that samples pages at `rate`. A rate of 1 gives the exact curve.
     ///
     /// # Errors
     /// [`Error::Argument`] when the rate is outside (0, 1] or the half-life is 0.
@@ -71,20 +71,21 @@ impl FixedRateShards {
         self.sampled += count as u64;
     }
 
-    /// Pages sampled so far.
+    /// Returns the number of pages sampled so far.
     #[must_use]
     pub fn sampled_pages(&self) -> u64 {
         self.stack.len() as u64
     }
 
-    /// Estimate of the distinct pages seen.
+    /// Estimates the number of distinct pages accessed.
     #[must_use]
     pub fn footprint_pages(&self) -> u64 {
         (self.stack.len() as f64 / self.rate).round() as u64
     }
 
-    /// Miss ratio at each of `sizes_pages` (real pages, not sampled ones), in their order. Sizes
-    /// beyond the footprint, which a sample knows only roughly, give the ratio at the footprint.
+    /// Returns the miss ratio at each of `sizes_pages` (real pages, not sampled ones), in their
+    /// order. Sizes beyond the footprint get the ratio at the footprint, which the sample gives
+    /// only approximately.
     ///
     /// # Errors
     /// [`Error::Argument`] when no access was sampled.
@@ -110,7 +111,7 @@ impl FixedRateShards {
     }
 }
 
-/// The hash threshold for `rate`.
+/// Returns the hash threshold for `rate`.
 ///
 /// # Errors
 /// [`Error::Argument`] when the rate is outside (0, 1].

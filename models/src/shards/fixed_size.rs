@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SHARDS with a bound on the sample.
+//! SHARDS with a bound on the number of sampled pages.
 
 use std::collections::BinaryHeap;
 
@@ -12,20 +12,21 @@ use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
-/// Histogram bins per page of the sample: finer than the sample can tell.
+/// Histogram bins per page of the sample. This resolution is finer than that of the sample.
 const BINS_PER_SAMPLE: usize = 2;
 const MIN_BINS: usize = 1024;
 
-/// Samples at most `s_max` pages: starts with all pages and, when the sample is full, lowers the
-/// threshold to the largest hash in it and drops that page. Memory is bounded by about
-/// 120 bytes per page of `s_max` (1 MiB at 8192), and 200 KiB for a small one, whatever the trace.
+/// SHARDS with at most `s_max` sampled pages. It starts with all pages. When the sample is full, it
+/// lowers the threshold to the largest hash in the sample and drops that page. The memory is at
+/// most about 120 bytes per page of `s_max` (1 MiB at 8192), and 200 KiB for a small sample,
+/// whatever the trace.
 ///
-/// With a half-life old accesses fade from the curve, but their pages keep their places in the
-/// sample and the threshold never rises again.
+/// With a half-life, old accesses fade from the curve, but their pages stay in the sample and the
+/// threshold never rises again.
 ///
-/// The paper multiplies all counts by T_new / T_old at each lowering, so that at the end a count
-/// taken at rate R weighs R_end / R. Here it weighs 1 / R from the start, which is the same up to
-/// a common factor and needs no pass over the histogram.
+/// The paper multiplies all counts by T_new / T_old each time the threshold falls, so at the end a
+/// count taken at rate R weighs R_end / R. Here a count weighs 1 / R from the start. This is the
+/// same up to a common factor and needs no pass over the histogram.
 pub struct FixedSizeShards {
     s_max: usize,
     threshold: u64,
@@ -41,7 +42,7 @@ pub struct FixedSizeShards {
 }
 
 impl FixedSizeShards {
-    /// Samples at most `s_max` pages.
+    /// Creates an empty analysis that samples at most `s_max` pages.
     ///
     /// # Errors
     /// [`Error::Argument`] when `s_max` or the half-life is 0.
@@ -71,7 +72,7 @@ impl FixedSizeShards {
             let count = select(block, self.seed, self.threshold, &mut self.selected);
             for i in 0..count {
                 let hash = self.selected[i];
-                // The threshold may have been lowered since the block was filtered.
+                // The threshold may have fallen since the block was filtered.
                 if hash < self.threshold {
                     self.access_sampled(hash, weight);
                 }
@@ -104,8 +105,8 @@ impl FixedSizeShards {
         self.sampled += 1;
     }
 
-    /// Makes room for a new page: of the sample and `incoming`, the one with the largest hash
-    /// goes, and the threshold becomes that hash.
+    /// Makes room for a new page: the page with the largest hash among the sample and `incoming` is
+    /// dropped, and the threshold becomes that hash.
     fn lower_threshold(&mut self, incoming: u64) {
         match self.largest.peek() {
             Some(&largest) if largest > incoming => {
@@ -118,26 +119,26 @@ impl FixedSizeShards {
         }
     }
 
-    /// Share of pages sampled now.
+    /// Returns the share of pages that is sampled now.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / 2f64.powi(64)
     }
 
-    /// Pages in the sample, at most `s_max`.
+    /// Returns the number of pages in the sample, at most `s_max`.
     #[must_use]
     pub fn sampled_pages(&self) -> u64 {
         self.stack.len() as u64
     }
 
-    /// Estimate of the distinct pages seen.
+    /// Estimates the number of distinct pages accessed.
     #[must_use]
     pub fn footprint_pages(&self) -> u64 {
         (self.stack.len() as f64 / self.rate()).round() as u64
     }
 
-    /// Miss ratio at each of `sizes_pages`, in their order. Sizes beyond the footprint, which a
-    /// sample knows only roughly, give the ratio at the footprint.
+    /// Returns the miss ratio at each of `sizes_pages`, in their order. Sizes beyond the footprint
+    /// get the ratio at the footprint, which the sample gives only approximately.
     ///
     /// # Errors
     /// [`Error::Argument`] when no access was sampled.

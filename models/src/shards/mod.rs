@@ -2,8 +2,9 @@
 //! Approximate LRU curves from hash-sampled pages: SHARDS (Waldspurger, Park, Garthwaite, Ahmad,
 //! FAST '15) at a fixed rate and at a fixed size, both with the count correction SHARDS-adj.
 //!
-//! A page is in the sample when its hash is below a threshold, so all or none of its accesses are
-//! seen. A distance among sampled pages is the rate R times the distance among all.
+//! A page is in the sample when its hash is below a threshold, so either all or none of its
+//! accesses are sampled. A distance among sampled pages is the rate R times the distance among all
+//! pages.
 
 mod error_bars;
 pub mod filter;
@@ -17,16 +18,17 @@ pub use error_bars::SUB_SAMPLES;
 pub use fixed_rate::FixedRateShards;
 pub use fixed_size::FixedSizeShards;
 
-/// What both samplers can be told.
+/// Options of both samplers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Which pages are sampled: xored into every key before hashing.
+    /// Seed that selects which pages are sampled: it is xored into every key before hashing.
     pub seed: u64,
-    /// Accesses after which an access counts half; `None` counts all the same.
+    /// Number of accesses after which the weight of an access halves. With `None`, all accesses
+    /// weigh the same.
     pub half_life: Option<u64>,
 }
 
-/// Refuses to make a curve of nothing.
+/// Returns an error if there is no sampled access to compute a curve from.
 pub(crate) fn check_sampled(ageing: &Ageing, sampled: u64) -> Result<()> {
     match (ageing.accesses(), sampled) {
         (0, _) => Err(Error::argument("trace", "has no accesses, so it has no curve")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One access pattern of a synthetic trace, and its text form `KIND,KEY=VALUE,...`.
+//! One access pattern of a synthetic trace, and its textual form `KIND,KEY=VALUE,...`.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,17 +7,17 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// Most pages of a pattern.
+/// Largest number of pages of a pattern.
 pub const MAX_PAGES: u64 = 1 << 40;
 const PAGES: RangeInclusive<u64> = 1..=MAX_PAGES;
 const EVERY: RangeInclusive<u64> = 1..=MAX_PAGES;
 const ALPHA: RangeInclusive<f64> = 0.0..=10.0;
 const WEIGHT: RangeInclusive<f64> = 1e-9..=1e9;
 
-/// What the requests of a component touch.
+/// The pages that the requests of a component access.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
-    /// Independent draws; the page of rank r has a probability proportional to r^-`alpha`.
+    /// Independent draws. The page of rank r has a probability proportional to r^-`alpha`.
     Zipf {
         /// Number of pages.
         pages: u64,
@@ -29,22 +29,22 @@ pub enum Pattern {
         /// Number of pages.
         pages: u64,
     },
-    /// All pages in order, over and over.
+    /// All pages in order, repeatedly.
     Loop {
         /// Number of pages.
         pages: u64,
     },
     /// Pages in order, each once.
     Scan,
-    /// Draws as of [`Self::Zipf`] from a working set that moves to later pages.
+    /// Draws as in [`Self::Zipf`] from a working set that moves to later pages.
     Shifting {
         /// Pages in the working set.
         pages: u64,
-        /// Exponent of the popularity in it.
+        /// Exponent of the popularity within the working set.
         alpha: f64,
-        /// Requests of this component between two moves.
+        /// Number of requests of this component between two moves.
         every: u64,
-        /// Pages by which it moves.
+        /// Number of pages by which the working set moves.
         by: u64,
     },
 }
@@ -52,7 +52,7 @@ pub enum Pattern {
 /// A pattern and its share in a mixture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Component {
-    /// What is touched.
+    /// The access pattern.
     pub pattern: Pattern,
     /// Share of the requests, relative to the weights of the other components.
     pub weight: f64,
@@ -61,7 +61,7 @@ pub struct Component {
 const KINDS: &str = "zipf,pages=N[,alpha=A]; uniform,pages=N; loop,pages=N; scan; \
                      shifting,pages=N,every=REQUESTS,by=PAGES[,alpha=A]; each also with weight=W";
 
-/// The keys of a text that were not used yet.
+/// The keys of a component's text that have not been used yet.
 struct Keys<'a> {
     text: &'a str,
     left: Vec<(&'a str, &'a str)>,
@@ -91,7 +91,8 @@ impl<'a> Keys<'a> {
         Ok((kind, keys))
     }
 
-    /// Takes the value of `key`, which must be within `range`; the default when it is not given.
+    /// Removes `key` and returns its value, which must be within `range`. If the key is absent,
+    /// returns the default.
     fn take<T: FromStr + PartialOrd + Display>(
         &mut self,
         key: &str,
@@ -111,7 +112,7 @@ impl<'a> Keys<'a> {
 impl FromStr for Component {
     type Err = Error;
 
-    /// Reads `KIND,KEY=VALUE,...`.
+    /// Parses `KIND,KEY=VALUE,...`.
     ///
     /// # Errors
     /// [`Error::Argument`] that names the key and its range, or lists the kinds.

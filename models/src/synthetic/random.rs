@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random numbers of a seed.
+//! Seeded random numbers.
 
 use crate::hash::page_hash;
 
-/// Increment of the state, the odd number nearest to 2^64 over the golden ratio.
+/// Increment of the state: the odd number nearest to 2^64 over the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA '14).
@@ -11,23 +11,25 @@ pub(super) struct Random(u64);
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        // Neighbouring seeds are spread, so that one is not the other a request later.
+        // Hashing separates neighbouring seeds. Otherwise one stream could be another one shifted
+        // by a request.
         Self(page_hash(seed))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub(super) fn bits(&mut self) -> u64 {
         let bits = page_hash(self.0);
         self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
         bits
     }
 
-    /// A number of 0 to 1, without 1.
+    /// Returns a number from 0 to 1, excluding 1.
     pub(super) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A whole number below `end`, which is 1 or more. Off from uniform by `end` / 2^64.
+    /// Returns an integer below `end`, which must be 1 or more. The deviation from uniform is `end`
+    /// / 2^64.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }

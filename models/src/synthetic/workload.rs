@@ -9,17 +9,17 @@ use super::zipf::Zipf;
 use crate::error::{Error, Result};
 use crate::trace::{CHUNK_REQUESTS, KeySink, Progress};
 
-/// Most components of a mixture.
+/// Largest number of components of a mixture.
 pub const MAX_COMPONENTS: usize = 64;
-/// The pages of a component follow one another from its number times 2 to this power.
+/// The pages of component i start at i times 2 to this power.
 const PAGE_BITS: u32 = 56;
 const PAGE_MASK: u64 = (1 << PAGE_BITS) - 1;
 
-/// A pattern and how far it is.
+/// A pattern and its progress.
 struct Running {
     pattern: Pattern,
     zipf: Option<Zipf>,
-    /// Requests drawn.
+    /// Number of requests drawn so far.
     requests: u64,
 }
 
@@ -34,7 +34,7 @@ impl Running {
         Self { pattern, zipf, requests: 0 }
     }
 
-    /// The page of the next request.
+    /// Returns the page of the next request.
     fn draw(&mut self, random: &mut Random) -> u64 {
         let request = self.requests;
         self.requests += 1;
@@ -51,18 +51,18 @@ impl Running {
     }
 }
 
-/// An endless stream of page keys. Each request is of a component that is drawn by the weights.
-/// The keys of component i, from 0, are its pages plus i * 2^56: the page of rank r of a Zipf
-/// pattern is r - 1, those of a loop and of a scan rise from 0.
+/// An endless stream of page keys. Each request belongs to a component drawn by the weights. The
+/// keys of component i, counted from 0, are its pages plus i * 2^56. The page of rank r of a Zipf
+/// pattern is r - 1, and the pages of a loop and of a scan rise from 0.
 pub struct Workload {
     components: Vec<Running>,
-    /// Sums of the weights up to each component.
+    /// Cumulative sums of the weights.
     cumulative: Vec<f64>,
     random: Random,
 }
 
 impl Workload {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     ///
     /// # Errors
     /// [`Error::Argument`] when there are no components or more than [`MAX_COMPONENTS`].
@@ -84,7 +84,7 @@ impl Workload {
         })
     }
 
-    /// The key of the next request.
+    /// Returns the key of the next request.
     pub fn next_key(&mut self) -> u64 {
         let last = self.components.len() - 1;
         let at = match last {
@@ -99,11 +99,12 @@ impl Workload {
     }
 }
 
-/// Writes the first `requests` of a workload to `dst`, `.u64[.zst]` or `.cptrace[.zst]`.
+/// Writes the first `requests` of a workload to `dst`, which is `.u64[.zst]` or `.cptrace[.zst]`.
+/// Returns the number of requests written.
 ///
 /// # Errors
-/// Those of [`Workload::new`] and [`KeySink::create`]; whatever `progress` returns. Nothing is left
-/// of the file then.
+/// Those of [`Workload::new`] and [`KeySink::create`]; whatever `progress` returns. In case of an
+/// error, no file remains.
 pub fn generate(
     components: &[Component],
     requests: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ranks whose probability is proportional to rank^-alpha, in constant time and memory, by
+//! Draws ranks whose probability is proportional to rank^-alpha, in constant time and memory, by
 //! rejection-inversion (Hörmann and Derflinger, ACM TOMACS 6(3), 1996).
 
 use super::random::Random;
@@ -9,26 +9,27 @@ use super::random::Random;
 pub(super) struct Zipf {
     alpha: f64,
     ranks: u64,
-    /// The integral of x^-alpha at 3/2, less the weight of rank 1.
+    /// The integral of x^-alpha at 3/2, minus the weight of rank 1.
     from: f64,
     /// The integral at `ranks` + 1/2.
     to: f64,
-    /// A rank this close above what was drawn is accepted without further computation.
+    /// A rank that exceeds the drawn value by at most this is accepted without further computation.
     accepted: f64,
 }
 
-/// (e^x - 1) / x, also near 0.
+/// Returns (e^x - 1) / x, accurate near 0.
 fn exp_m1_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
-/// ln(1 + x) / x, also near 0.
+/// Returns ln(1 + x) / x, accurate near 0.
 fn ln_1p_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
 
 impl Zipf {
-    /// `ranks` is 1 or more and `alpha` not negative; 0 makes all ranks equal.
+    /// Creates a distribution. `ranks` is 1 or more, and `alpha` is not negative. An `alpha` of 0
+    /// makes all ranks equally likely.
     pub(super) fn new(ranks: u64, alpha: f64) -> Self {
         let mut zipf = Self { alpha, ranks, from: 0.0, to: 0.0, accepted: 0.0 };
         zipf.from = zipf.integral(1.5) - 1.0;
@@ -41,20 +42,20 @@ impl Zipf {
         (-self.alpha * x.ln()).exp()
     }
 
-    /// The integral of x^-alpha from 1 to `x`.
+    /// Returns the integral of x^-alpha from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let ln = x.ln();
         exp_m1_over((1.0 - self.alpha) * ln) * ln
     }
 
-    /// The inverse of [`Self::integral`].
+    /// Returns the inverse of [`Self::integral`].
     fn inverse(&self, y: f64) -> f64 {
-        // Rounding may take it below the least value that the integral has.
+        // Rounding may make the product smaller than the least value that the integral has.
         let t = (y * (1.0 - self.alpha)).max(-1.0);
         (ln_1p_over(t) * y).exp()
     }
 
-    /// A rank, 1 to `ranks`.
+    /// Draws a rank from 1 to `ranks`.
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let y = self.to + random.unit() * (self.from - self.to);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From any readable format to one that this crate writes.
+//! Converts a trace from any readable format to one that this crate writes.
 
 use std::path::Path;
 
@@ -9,19 +9,20 @@ use super::writer::cannot_write;
 use super::{Chunk, KeyWriter, OpenOptions, RecordReader, RecordWriter, TraceReader, open};
 use crate::error::Result;
 
-/// Called with the share done, 0 to 1, once per chunk; an error from it ends the work.
+/// Callback that receives the share done, 0 to 1, once per chunk. An error from it ends the work.
 pub type Progress<'a> = &'a mut dyn FnMut(f64) -> Result<()>;
 
 /// Copies the requests of `src` to `dst` and returns their number. `dst` is `.u64[.zst]` or
-/// `.cptrace[.zst]`; it is replaced if it exists, and only when all went well.
+/// `.cptrace[.zst]`. An existing `dst` is replaced, but only after everything succeeded.
 ///
-/// To `.u64`, only page keys go. To `.cptrace`, records of another `.cptrace` go unchanged; from
-/// any other format `index` is the page key (the header says so), `time_ns` is the time since the
-/// start of the trace where the source has times, and every other field is 0 and marked absent.
+/// A `.u64` file gets the page keys only. A `.cptrace` file gets the records of another `.cptrace`
+/// unchanged. From any other format, `index` is the page key (the header says so), `time_ns` is the
+/// time since the start of the trace if the source has times, and every other field is 0 and marked
+/// absent.
 ///
 /// # Errors
 /// Those of [`open`] and of the writers; [`Error::Format`] when `dst` is not a format that this
-/// crate writes; whatever `progress` returns. `dst` is then as it was before.
+/// crate writes; whatever `progress` returns. In case of an error, `dst` stays as it was.
 pub fn convert(src: &Path, dst: &Path, options: &OpenOptions, progress: Progress) -> Result<u64> {
     match Format::from_path(dst)?.encoding {
         Encoding::U64 => to_keys(open(src, options)?.as_mut(), dst, progress),

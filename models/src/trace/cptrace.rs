@@ -10,12 +10,12 @@ use super::source::Source;
 use super::{CHUNK_REQUESTS, Chunk, OpenOptions, TraceReader};
 use crate::error::{Error, Result};
 
-/// Streams the records of a `.cptrace` or `.cptrace.zst` file, whole or as page keys.
+/// Streams the records of a `.cptrace` or `.cptrace.zst` file, either whole or as page keys.
 pub struct RecordReader {
     records: Records<RECORD_BYTES>,
     header: Header,
     first_ns: Option<u64>,
-    /// Records for [`TraceReader::next_chunk`], kept for their memory.
+    /// Buffer of records for [`TraceReader::next_chunk`], kept to reuse its memory.
     scratch: Vec<Record>,
 }
 
@@ -34,7 +34,7 @@ impl RecordReader {
         Self::open_as(path, format.compression)
     }
 
-    /// As [`Self::open`], whatever the file is called.
+    /// Like [`Self::open`], but does not look at the file name.
     pub(super) fn open_as(path: &Path, compression: Compression) -> Result<Self> {
         let mut source = Source::open(path, compression)?;
         let mut bytes = [0; HEADER_BYTES];
@@ -50,13 +50,14 @@ impl RecordReader {
         Ok(Self { records: Records::new(source), header, first_ns: None, scratch: Vec::new() })
     }
 
-    /// What the header says about all records.
+    /// Returns the header, which applies to all records.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// Replaces `records` by the next ones, at most [`CHUNK_REQUESTS`]; leaves it empty at the end.
+    /// Replaces `records` by the next ones, at most [`CHUNK_REQUESTS`]. At the end of the trace,
+    /// `records` is empty.
     ///
     /// # Errors
     /// As [`TraceReader::next_chunk`].
@@ -80,7 +81,7 @@ impl RecordReader {
     }
 }
 
-/// Appends `block` to `records` up to the first record that is not valid.
+/// Appends the records of `block` to `records`, up to the first record that is not valid.
 fn decode_block(
     header: &Header,
     block: &[[u8; RECORD_BYTES]],

@@ -8,7 +8,8 @@ use super::source::Source;
 use super::{CHUNK_REQUESTS, Chunk, TraceReader};
 use crate::error::Result;
 
-/// Bytes decoded at a time: small enough to be still in the L2 cache when it is copied on.
+/// Number of bytes decoded at a time. A block this small is still in the L2 cache when it is copied
+/// on.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Nanoseconds per second.
@@ -22,15 +23,15 @@ pub(super) struct Records<const SIZE: usize> {
 }
 
 impl<const SIZE: usize> Records<SIZE> {
-    /// Records from the current place of `source` to its end.
+    /// Returns the records from the current position of `source` to its end.
     pub(super) fn new(source: Source) -> Self {
         Self { source, block: vec![0; BLOCK_BYTES / SIZE * SIZE], any: false }
     }
 
-    /// The next records, at most `max`, none at the end of the trace.
+    /// Returns the next records, at most `max`; none at the end of the trace.
     ///
     /// # Errors
-    /// When the stream breaks, ends inside a record, or holds no record at all.
+    /// When the stream breaks, ends inside a record, or has no record at all.
     pub(super) fn next(&mut self, max: usize) -> Result<&[[u8; SIZE]]> {
         let want = self.block.len().min(max.saturating_mul(SIZE));
         let filled = self.source.fill(&mut self.block[..want])?;
@@ -79,25 +80,28 @@ impl TraceReader for U64Reader {
     }
 }
 
-/// Bytes of the time, which each record of libCacheSim's formats begins with; the object id follows.
+/// Size in bytes of the time at the beginning of each record of libCacheSim's formats. The object
+/// id follows.
 const TIME_BYTES: usize = 4;
 
-/// Reads records of libCacheSim's formats: packed and little-endian, time in seconds `u32`, object
-/// id `u64`, and what is not used. Each request counts as one page.
+/// Reads records of libCacheSim's formats: packed and little-endian, with the time in seconds as
+/// `u32`, the object id as `u64`, and further fields that are not used. Each request counts as one
+/// page.
 pub(super) struct TimedReader<const SIZE: usize> {
     pub(super) records: Records<SIZE>,
     first_s: Option<u32>,
 }
 
 impl<const SIZE: usize> TimedReader<SIZE> {
-    /// Records from the current place of `source` to its end.
+    /// Returns the records from the current position of `source` to its end.
     pub(super) fn new(source: Source) -> Self {
         Self { records: Records::new(source), first_s: None }
     }
 }
 
-/// oracleGeneral (`traceReader/customizedReader/oracle/oracleGeneralBin.h`): after the object id
-/// its size `u32` and the next access `i64`.
+/// Opens a trace in the oracleGeneral format
+/// (`traceReader/customizedReader/oracle/oracleGeneralBin.h`). After the object id, a record has
+/// the object's size as `u32` and the next access as `i64`.
 pub(super) fn open_oracle(path: &Path, packed: Compression) -> Result<TimedReader<24>> {
     Ok(TimedReader::new(Source::open(path, packed)?))
 }
@@ -125,7 +129,7 @@ impl<const SIZE: usize> TraceReader for TimedReader<SIZE> {
     }
 }
 
-/// The little-endian `u32` at byte `at` of a record.
+/// Returns the little-endian `u32` at byte `at` of a record.
 #[inline(always)]
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut le = [0; 4];
@@ -133,7 +137,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(le)
 }
 
-/// The little-endian `u64` at byte `at` of a record.
+/// Returns the little-endian `u64` at byte `at` of a record.
 #[inline(always)]
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut le = [0; 8];

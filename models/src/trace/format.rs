@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// How requests are laid out, compression aside.
+/// Layout of the requests, without compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// Little-endian `u64` page ids, one per request.
@@ -21,9 +21,9 @@ pub enum Encoding {
     Vscsi,
     /// Block accesses as the comma-separated text of the MSR Cambridge traces.
     Msr,
-    /// Ranges of blocks as text, as the authors of ARC published them.
+    /// Ranges of blocks as text, in the format published by the authors of ARC.
     Arc,
-    /// One block per line, as the authors of LIRS published them.
+    /// One block per line, in the format published by the authors of LIRS.
     Lirs,
     /// Comma-separated text with a header line.
     Csv,
@@ -31,10 +31,10 @@ pub enum Encoding {
     Cptrace,
 }
 
-/// How the bytes of a file are packed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     None,
     /// One or more zstd frames.
     Zstd,
@@ -49,12 +49,12 @@ pub enum Compression {
 pub struct Format {
     /// Layout of the requests.
     pub encoding: Encoding,
-    /// Packing of the bytes.
+    /// Compression of the file.
     pub compression: Compression,
 }
 
-/// Every known suffix without compression; the first of an encoding is the one displayed. A suffix
-/// comes before those that it ends with.
+/// Every known suffix without compression. The first suffix of an encoding is the one displayed. A
+/// suffix comes before those that it ends with.
 const SUFFIXES: [(&str, Encoding); 13] = [
     (".u64", Encoding::U64),
     (".oracleGeneral", Encoding::OracleGeneral),
@@ -75,7 +75,7 @@ const COMPRESSED: [(&str, Compression); 2] =
     [(".zst", Compression::Zstd), (".gz", Compression::Gzip)];
 
 impl Encoding {
-    /// Its name, which is its first suffix without the dot.
+    /// Returns the name of the encoding, which is its first suffix without the dot.
     #[must_use]
     pub fn name(self) -> &'static str {
         let own = SUFFIXES.iter().find(|(_, encoding)| *encoding == self);
@@ -86,8 +86,8 @@ impl Encoding {
         SUFFIXES.iter().find(|(suffix, _)| name.ends_with(suffix)).map(|&(_, encoding)| encoding)
     }
 
-    /// Whether a record is a range of bytes, which covers any number of pages. A CSV file is one
-    /// when a column with offsets is named.
+    /// Returns whether a record is a range of bytes, which may cover any number of pages. A CSV
+    /// file also has ranges if a column with offsets is named, which the caller checks.
     #[must_use]
     pub fn has_ranges(self) -> bool {
         matches!(self, Self::Vscsi | Self::Msr | Self::Arc)
@@ -95,8 +95,8 @@ impl Encoding {
 }
 
 impl Format {
-    /// The format that the suffix of `path` names. Suffixes are case-sensitive; the file need not
-    /// exist.
+    /// Returns the format that the suffix of `path` names. Suffixes are case-sensitive. The file
+    /// need not exist.
     ///
     /// # Errors
     /// [`Error::Format`] that lists the known suffixes when there is no match.
@@ -113,8 +113,8 @@ impl Format {
         }
     }
 
-    /// The format called `name` of a file: that of a suffix without its dot, such as `msr` or
-    /// `msr.gz`. Without a compression in the name, that which the suffix of `path` names.
+    /// Returns the format called `name`, which is a suffix without its dot, such as `msr` or
+    /// `msr.gz`. If the name has no compression, the suffix of `path` decides it.
     ///
     /// # Errors
     /// [`Error::Argument`] that lists the known names when there is no match.
@@ -138,7 +138,7 @@ impl Format {
     }
 }
 
-/// The file name of `path` without the suffix of a compression, and that.
+/// Returns the file name of `path` without the suffix of a compression, and that compression.
 fn unpacked(path: &Path) -> (String, Compression) {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let (stem, compression) = strip_compression(&name);
@@ -150,7 +150,7 @@ fn strip_compression(name: &str) -> (&str, Compression) {
     stripped.unwrap_or((name, Compression::None))
 }
 
-/// The known suffixes as one phrase for error messages.
+/// Returns the known suffixes as one phrase for error messages.
 fn known_suffixes() -> String {
     let plain: Vec<&str> = SUFFIXES.iter().map(|(suffix, _)| *suffix).collect();
     format!("{}, each also with .zst or .gz", plain.join(", "))

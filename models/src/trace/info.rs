@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a trace holds, counted exactly in one pass.
+//! Exact statistics of a trace, counted in one pass.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,26 +13,27 @@ use super::{Chunk, OpenOptions, RecordReader, TraceReader, open};
 use crate::error::Result;
 use crate::hash::page_hash;
 
-/// Exact counts of a trace. A field that the format does not carry is `None`.
+/// Exact counts of a trace. A field that the format does not have is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TraceInfo {
     /// Format of the file.
     pub format: Format,
     /// Requests in the trace.
     pub requests: u64,
-    /// Distinct pages: the footprint.
+    /// Number of distinct pages: the footprint.
     pub distinct_pages: u64,
     /// Share of the distinct pages that are requested exactly once.
     pub one_hit_ratio: f64,
-    /// Latest less earliest time, nanoseconds.
+    /// Latest minus earliest time, nanoseconds.
     pub duration_ns: Option<u64>,
-    /// Requests that are writes.
+    /// Number of requests that are writes.
     pub writes: Option<u64>,
-    /// Distinct tasks.
+    /// Number of distinct tasks.
     pub tasks: Option<u64>,
 }
 
-/// Counts what `path` holds. Memory follows the distinct pages and tasks, not the requests.
+/// Counts the requests of `path`. The memory grows with the distinct pages and tasks, not with the
+/// requests.
 ///
 /// # Errors
 /// Those of [`open`] and [`TraceReader::next_chunk`].
@@ -40,7 +41,7 @@ pub fn info(path: &Path, options: &OpenOptions) -> Result<TraceInfo> {
     info_with_progress(path, options, &mut |_| Ok(()))
 }
 
-/// As [`info`], reporting the share done.
+/// Like [`info`], and reports the share done.
 ///
 /// # Errors
 /// As [`info`], and whatever `progress` returns.
@@ -60,7 +61,7 @@ pub fn info_with_progress(
     Ok(summary.finish(format))
 }
 
-/// Number of distinct pages in `path`.
+/// Returns the number of distinct pages in `path`.
 ///
 /// # Errors
 /// As [`info`].
@@ -89,7 +90,7 @@ impl Hasher for KeyHasher {
 #[derive(Default)]
 struct Summary {
     requests: u64,
-    /// Whether each page was requested again.
+    /// Maps each page to whether it was requested again.
     pages: HashMap<u64, bool, BuildHasherDefault<KeyHasher>>,
     tasks: HashSet<u32>,
     has_tasks: bool,

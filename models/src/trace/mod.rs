@@ -29,7 +29,7 @@ pub(crate) use record::page_key;
 pub use record::{HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record, VERSION};
 pub use writer::{KeySink, KeyWriter, RecordWriter};
 
-/// Requests per chunk that readers aim for.
+/// Number of requests per chunk that readers aim for.
 pub const CHUNK_REQUESTS: usize = 1 << 16;
 
 /// A run of consecutive requests. `keys` has one page key per request; the other columns are
@@ -45,7 +45,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Empties every column and keeps the memory.
+    /// Empties every column, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.tasks.clear();
@@ -53,19 +53,21 @@ impl Chunk {
     }
 }
 
-/// A stream of page accesses that never holds the whole trace in memory.
+/// A stream of page accesses that never has the whole trace in memory.
 pub trait TraceReader: Send {
-    /// Replaces `chunk` by the next requests, at most [`CHUNK_REQUESTS`]; leaves it empty at the end.
+    /// Replaces `chunk` by the next requests, at most [`CHUNK_REQUESTS`]. At the end of the trace,
+    /// `chunk` is empty.
     ///
     /// # Errors
-    /// [`crate::Error::Format`] on truncated or corrupt input, [`crate::Error::Io`] when reading fails.
+    /// [`crate::Error::Format`] on truncated or corrupt input, [`crate::Error::Io`] when reading
+    /// fails.
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()>;
 
-    /// Share of the input consumed so far, 0 to 1, for progress bars.
+    /// Returns the share of the input consumed so far, 0 to 1, for progress bars.
     fn progress(&self) -> f64;
 }
 
-/// Opens a trace in the format that its suffix or `options` name.
+/// Opens a trace in the format that its suffix or `options` names.
 ///
 /// # Errors
 /// [`crate::Error::Io`] when the file cannot be read; [`crate::Error::Format`] when it is a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a reader needs to know besides the file.
+//! Options for reading a trace, in addition to the file.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,45 +8,48 @@ use super::format::{Encoding, Format};
 use super::source::check_file;
 use crate::error::{Error, Result};
 
-/// Allowed sizes of a page, bytes.
+/// Allowed page sizes, bytes.
 const PAGE_BYTES: RangeInclusive<u64> = 512..=1 << 30;
-/// Pages of ranges, unless said otherwise, bytes.
+/// Default size of the pages of ranges, bytes.
 const DEFAULT_PAGE_BYTES: u64 = 4096;
-/// Blocks of the ARC format, which are its pages unless said otherwise, bytes.
+/// Size of the blocks of the ARC format, bytes. It is also the default page size of that format.
 pub(super) const ARC_BLOCK_BYTES: u64 = 512;
 
-/// How to read a trace. Options that the format of the file has no use for are refused, but for
+/// How to read a trace. An option that does not apply to the format of the file is an error, except
 /// `column`.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OpenOptions<'a> {
-    /// Name of the format ([`Format::named`]); the suffix of the file tells it otherwise.
+    /// Name of the format ([`Format::named`]). Without it, the suffix of the file names the format.
     pub format: Option<&'a str>,
-    /// Column of a CSV file that holds the page; other formats do not look at it. Unsigned
-    /// decimal and `0x` hexadecimal values that fit 64 bits are page keys as they are, any other
-    /// text is hashed to one. With `offset`, it names the file or the device that the offset is in.
+    /// Column of a CSV file that identifies the page; other formats ignore it. Unsigned decimal and
+    /// `0x` hexadecimal values that fit 64 bits are page keys as they are, and any other text is
+    /// hashed to a key. If `offset` is set, this column names the file or the device that the
+    /// offset is in.
     pub column: Option<&'a str>,
-    /// Column of a CSV file that holds where a request starts, bytes.
+    /// Column of a CSV file with the start of a request, bytes.
     pub offset: Option<&'a str>,
-    /// Column of a CSV file that holds the length of a request, bytes; one byte without it.
+    /// Column of a CSV file with the length of a request, bytes. Without it, the length is one
+    /// byte.
     pub length: Option<&'a str>,
-    /// Size of a page, bytes, into which ranges are expanded: a power of two, 512 bytes to 1 GiB.
-    /// By default 4 KiB, and 512 bytes (its block) in the ARC format.
+    /// Size in bytes of the pages that ranges are expanded into: a power of two from 512 bytes to 1
+    /// GiB. The default is 4 KiB, and 512 bytes (one block) in the ARC format.
     pub page_bytes: Option<u64>,
-    /// A range is one request whatever its length, and its start is its key.
+    /// Whether a range is one request whatever its length, with its start as its key.
     pub whole_requests: bool,
 }
 
-/// What a range of bytes becomes.
+/// What a range of bytes is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expansion {
-    /// A request for each page of so many bytes that it touches.
+    /// A request for each page of this many bytes that the range touches.
     Pages(u64),
     /// One request.
     Whole,
 }
 
 impl OpenOptions<'_> {
-    /// The format of an existing file; what cannot be a trace at all is refused before its suffix.
+    /// Returns the format of an existing file. A file that cannot be a trace at all gives an error
+    /// before its suffix is looked at.
     pub(super) fn detect(&self, path: &Path) -> Result<Format> {
         check_file(path)?;
         match self.format {
@@ -55,7 +58,7 @@ impl OpenOptions<'_> {
         }
     }
 
-    /// Refuses what a trace of this encoding would not obey.
+    /// Checks that the options apply to a trace of this encoding.
     pub(super) fn check(&self, encoding: Encoding) -> Result<()> {
         let refuse = |name, what: &str| {
             Err(Error::argument(name, format!("{what}; this is a {} trace", encoding.name())))
@@ -90,7 +93,7 @@ impl OpenOptions<'_> {
         }
     }
 
-    /// What becomes of the ranges of a trace of this encoding.
+    /// Returns what the ranges of a trace of this encoding are converted to.
     pub(super) fn expansion(&self, encoding: Encoding) -> Expansion {
         let default = if encoding == Encoding::Arc { ARC_BLOCK_BYTES } else { DEFAULT_PAGE_BYTES };
         match self.whole_requests {

@@ -6,11 +6,11 @@ use crate::hash::{page_hash, page_unhash, sample_hash};
 
 /// First bytes of every `.cptrace` file.
 pub const MAGIC: [u8; 8] = *b"CPTRACE\0";
-/// The version this crate reads and writes.
+/// The version that this crate reads and writes.
 pub const VERSION: u32 = 1;
-/// Bytes of the header, in every version.
+/// Size of the header in bytes, in every version.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes of a record of version 1.
+/// Size of a record of version 1 in bytes.
 pub const RECORD_BYTES: usize = 48;
 
 const FLAG_OPAQUE_KEYS: u64 = 1 << 0;
@@ -21,7 +21,7 @@ const FLAGS_KNOWN: u64 = 0xf;
 
 const RECORD_WRITE: u32 = 1 << 0;
 
-/// What the header says about all records of a file.
+/// The properties of all records of a file, as its header states them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// `index` holds the page key of another format; device, inode and generation are 0.
@@ -35,23 +35,23 @@ pub struct Header {
 }
 
 impl Header {
-    /// A recording that carries every field.
+    /// Header of a recording with every field.
     pub const FULL: Self =
         Self { opaque_keys: false, has_times: true, has_tasks: true, has_directions: true };
 
-    /// Page keys and nothing else.
+    /// Header of a file with page keys only.
     pub const KEYS_ALONE: Self =
         Self { opaque_keys: true, has_times: false, has_tasks: false, has_directions: false };
 
-    /// The page key that simulations use for `record`: its index when keys are opaque, else
-    /// [`Record::page_key`].
+    /// Returns the page key that simulations use for `record`: its index if keys are opaque,
+    /// otherwise [`Record::page_key`].
     #[inline(always)]
     #[must_use]
     pub fn page_key(&self, record: &Record) -> u64 {
         if self.opaque_keys { record.index } else { record.page_key() }
     }
 
-    /// What `record` holds that this header says it cannot, if anything.
+    /// Returns what contradicts this header in `record`, if anything.
     pub(super) fn contradiction(&self, record: &Record) -> Option<&'static str> {
         let file = record.inode != 0 || record.device != 0 || record.generation != 0;
         if self.opaque_keys && file {
@@ -83,7 +83,7 @@ impl Header {
         bytes
     }
 
-    /// The header in `bytes`, or what is wrong with it.
+    /// Decodes the header in `bytes`, or returns what is wrong with it.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, String> {
         if bytes[..8] != MAGIC {
             return Err("bad magic: this is not a cptrace file".into());
@@ -132,28 +132,29 @@ pub struct Record {
     pub write: bool,
 }
 
-/// The key of a page by [`Record::file_key`] and its index in the file.
+/// Returns the key of a page, given [`Record::file_key`] and its index in the file.
 #[inline(always)]
 pub(crate) fn page_key(file_key: u64, index: u64) -> u64 {
     file_key ^ page_hash(index)
 }
 
 impl Record {
-    /// 64-bit key of the page: with h = [`page_hash`],
-    /// `h(h(device * 2^32 + generation) xor inode) xor h(index)`.
+    /// Returns the 64-bit key of the page. With h = [`page_hash`], it is `h(h(device * 2^32 +
+    /// generation) xor inode) xor h(index)`.
     ///
-    /// Within a file, and between pages of one index in files of one device and generation, keys
-    /// differ for certain. Otherwise two of n distinct pages share a key with probability about
-    /// n^2 / 2^65: 3e-6 for 10^7 pages (38 GiB), 3e-2 for 10^9.
+    /// Keys certainly differ within a file, and between pages with the same index in files of one
+    /// device and generation. Otherwise two of n distinct pages share a key with a probability of
+    /// about n^2 / 2^65: 3e-6 for 10^7 pages (38 GiB), 3e-2 for 10^9.
     #[inline(always)]
     #[must_use]
     pub fn page_key(&self) -> u64 {
         page_key(self.file_key(), self.index)
     }
 
-    /// The key of a page that a sampler in the kernel let through: [`page_hash`] of it has the upper
-    /// half of [`sample_hash`], so that whoever filters by it has the sampler's pages, and the lower
-    /// half of the hash of [`Record::page_key`], which tells pages apart that share the upper one.
+    /// Returns the key of a page that a sampler in the kernel let through. [`page_hash`] of this
+    /// key has the upper half of [`sample_hash`], so filtering by it selects the same pages as the
+    /// sampler. Its lower half is that of the hash of [`Record::page_key`], which distinguishes
+    /// pages with the same upper half.
     #[inline(always)]
     #[must_use]
     pub fn sample_key(&self) -> u64 {
@@ -162,7 +163,7 @@ impl Record {
         page_unhash(upper | page_hash(self.page_key()) & LOWER)
     }
 
-    /// The part of [`Record::page_key`] that is the file's.
+    /// Returns the part of [`Record::page_key`] that depends on the file.
     #[inline(always)]
     #[must_use]
     pub fn file_key(&self) -> u64 {
@@ -184,7 +185,7 @@ impl Record {
         bytes
     }
 
-    /// The record in `bytes`, or what is wrong with it.
+    /// Decodes the record in `bytes`, or returns what is wrong with it.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, String> {
         let flags = u32_at(bytes, 44);
@@ -210,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// The byte table of `docs/reference/trace_format.md`, spelled out.
+    /// Spells out the byte table of `docs/reference/trace_format.md`.
     #[test]
     fn layout_is_the_documented_one() {
         let record = Record {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A file that appears under its name only when it is complete.
+//! A file that gets its name only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Compression level of traces: the default of zstd, faster than any recorder writes.
+/// Compression level of traces: the default of zstd, which is faster than any recorder writes.
 const ZSTD_LEVEL: i32 = 3;
-/// Bytes handed to the operating system at a time.
+/// Number of bytes passed to the operating system at a time.
 const WRITE_BYTES: usize = 128 << 10;
 
 enum Stream {
@@ -19,20 +19,20 @@ enum Stream {
     Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
 }
 
-/// Deletes a file when dropped, unless it was renamed before.
+/// Deletes a file when dropped, unless it has been renamed.
 struct Temporary(Option<PathBuf>);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            // The error that made us give up is the one to report, not a second one from here.
+            // Ignored, because the error that led here is the one to report.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Bytes of a trace on their way to `path`: written to a temporary file in the same folder, which
-/// [`Sink::finish`] renames. Dropped before that, it leaves nothing behind.
+/// Writer of a trace to `path`. It writes to a temporary file in the same folder, which
+/// [`Sink::finish`] renames. If it is dropped before that, no file remains.
 pub(super) struct Sink {
     path: PathBuf,
     stream: Stream,
@@ -40,7 +40,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Starts a file, compressed when `zstd` is set.
+    /// Starts a file, compressed if `zstd` is set.
     pub(super) fn create(path: &Path, zstd: bool) -> Result<Self> {
         if path.is_dir() {
             return Err(Error::format(path, "is a directory, cannot write a trace there"));
@@ -69,7 +69,7 @@ impl Sink {
         written.map_err(|e| Error::io(&self.path, e))
     }
 
-    /// Completes the file and gives it its name, in the place of what had it before.
+    /// Completes the file and renames it to its final name, replacing any earlier file.
     pub(super) fn finish(self) -> Result<()> {
         let Self { path, stream, mut temporary } = self;
         publish(stream, &mut temporary, &path).map_err(|e| Error::io(&path, e))
@@ -82,7 +82,7 @@ fn publish(stream: Stream, temporary: &mut Temporary, path: &Path) -> io::Result
         Stream::Zstd(encoder) => encoder.finish()?,
     };
     let file = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
-    // Without this, a power cut after the rename could leave an empty file under the final name.
+    // Without this, a power failure after the rename could leave an empty file with the final name.
     file.sync_all()?;
     if let Some(from) = &temporary.0 {
         fs::rename(from, path)?;
@@ -91,14 +91,14 @@ fn publish(stream: Stream, temporary: &mut Temporary, path: &Path) -> io::Result
     Ok(())
 }
 
-/// A zstd encoder whose frames carry a checksum, so that readers notice any flipped bit.
+/// Creates a zstd encoder whose frames have a checksum, so that readers notice any flipped bit.
 fn encoder(buffered: BufWriter<File>) -> io::Result<zstd::Encoder<'static, BufWriter<File>>> {
     let mut encoder = zstd::Encoder::new(buffered, ZSTD_LEVEL)?;
     encoder.include_checksum(true)?;
     Ok(encoder)
 }
 
-/// Creates a new file with a name of its own in the folder of `path`.
+/// Creates a new file with a unique name in the folder of `path`.
 fn temporary_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -107,7 +107,7 @@ fn temporary_beside(path: &Path) -> io::Result<(File, PathBuf)> {
         let temporary = path.with_file_name(name);
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Ok(file) => return Ok((file, temporary)),
-            // Left by a killed process that had our id.
+            // A killed process that had the same process id left this file.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of a trace file, decompressed when its suffix says so.
+//! The bytes of a trace file, decompressed if its suffix says so.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -10,10 +10,10 @@ use flate2::bufread::MultiGzDecoder;
 use super::format::Compression;
 use crate::error::{Error, Result};
 
-/// Bytes asked of the operating system at a time.
+/// Number of bytes read from the operating system at a time.
 const READ_BYTES: usize = 128 << 10;
 
-/// Counts what is read from a file.
+/// Counts the bytes read from a file.
 struct Counted {
     file: File,
     read_bytes: u64,
@@ -33,19 +33,19 @@ enum Stream {
     Gzip(Box<MultiGzDecoder<BufReader<Counted>>>),
 }
 
-/// Sequential bytes of one trace file, with errors that name the file and the place.
+/// The bytes of one trace file in sequence, with errors that name the file and the position.
 pub(super) struct Source {
     path: PathBuf,
     stream: Stream,
     file_bytes: u64,
-    /// Decompressed bytes handed out.
+    /// Number of decompressed bytes returned.
     offset: u64,
-    /// Set by the first error: what follows a broken place must not pass for data.
+    /// Set by the first error. Bytes after a damaged place must not be used as data.
     failed: bool,
 }
 
 impl Source {
-    /// Opens `path`, whose bytes are packed so.
+    /// Opens `path`, which is compressed as `compression` says.
     pub(super) fn open(path: &Path, compression: Compression) -> Result<Self> {
         let file_bytes = check_file(path)?;
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
@@ -60,12 +60,12 @@ impl Source {
         Ok(Self { path: path.to_path_buf(), stream, file_bytes, offset: 0, failed: false })
     }
 
-    /// Decompressed bytes handed out so far.
+    /// Returns the number of decompressed bytes read so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What [`Self::offset`] counts, for messages.
+    /// Returns the unit of [`Self::offset`], for messages.
     pub(super) fn unit(&self) -> &'static str {
         match self.stream {
             Stream::Plain(_) => "byte",
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Share of the file consumed, 0 to 1, in compressed bytes.
+    /// Returns the share of the file consumed, 0 to 1, in compressed bytes.
     pub(super) fn progress(&self) -> f64 {
         if self.file_bytes == 0 {
             return 0.0;
@@ -81,7 +81,7 @@ impl Source {
         (self.consumed_bytes() as f64 / self.file_bytes as f64).min(1.0)
     }
 
-    /// Bytes of the file that the decoder has taken.
+    /// Returns the number of bytes of the file that the decoder has consumed.
     fn consumed_bytes(&self) -> u64 {
         let buffered = match &self.stream {
             Stream::Plain(reader) => reader,
@@ -91,7 +91,7 @@ impl Source {
         buffered.get_ref().read_bytes - buffered.buffer().len() as u64
     }
 
-    /// Refuses to go on behind an error.
+    /// Returns an error if an earlier read failed.
     pub(super) fn check_good(&mut self) -> Result<()> {
         if self.failed {
             return Err(self.format("an earlier read of this file failed"));
@@ -99,7 +99,7 @@ impl Source {
         Ok(())
     }
 
-    /// Fills `buf` unless the stream ends before; returns the bytes read.
+    /// Fills `buf`, or less at the end of the stream. Returns the number of bytes read.
     pub(super) fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
         self.check_good()?;
         let mut filled = 0;
@@ -114,13 +114,13 @@ impl Source {
         Ok(filled)
     }
 
-    /// An [`Error::Format`] on this file; ends the stream.
+    /// Creates an [`Error::Format`] on this file, and ends the stream.
     pub(super) fn format(&mut self, message: impl Into<String>) -> Error {
         self.failed = true;
         Error::format(&self.path, message)
     }
 
-    /// The error for a stream that ended before its first request.
+    /// Creates the error for a stream that ended before its first request.
     pub(super) fn no_requests(&mut self) -> Error {
         let what = match self.stream {
             Stream::Plain(_) => "no requests in it",
@@ -130,8 +130,8 @@ impl Source {
         self.format(format!("empty trace: {what}"))
     }
 
-    /// Turns what the stream said into an error that tells a broken file from a failing disk;
-    /// ends the stream.
+    /// Converts an error of the stream into one that distinguishes a damaged file from a failing
+    /// disk, and ends the stream.
     pub(super) fn explain(&mut self, e: io::Error) -> Error {
         self.failed = true;
         let (kind, unit) = match self.stream {
@@ -163,7 +163,8 @@ impl Read for Source {
     }
 }
 
-/// Size of the file in bytes, or the error for what cannot be a trace whatever its suffix.
+/// Returns the size of the file in bytes, or an error if the file cannot be a trace whatever its
+/// suffix.
 pub(super) fn check_file(path: &Path) -> Result<u64> {
     let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
     if metadata.is_dir() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values in the text of a trace.
+//! Parsing and display of values in the text of a trace.
 
 use crate::hash::page_hash;
 
-/// Most characters of a value in a message.
+/// Largest number of characters of a value in a message.
 const SHOWN_CHARS: usize = 40;
 
-/// A text from the file, safe to print within one line.
+/// Returns a text from the file in a form that is safe to print within one line.
 pub(super) fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name.trim_ascii());
     let mut out: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
@@ -16,14 +16,15 @@ pub(super) fn shown(name: &[u8]) -> String {
     out
 }
 
-/// The number that `text`, without the spaces around it, is in decimal digits; `None` when it is
-/// anything else or does not fit.
+/// Parses `text`, without surrounding spaces, as a decimal number. Returns `None` if it is anything
+/// else or does not fit.
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     digits(text.trim_ascii(), 10)
 }
 
-/// Page key of a CSV value: the number itself for unsigned decimal and `0x` hexadecimal that fit
-/// 64 bits (so `7`, `007` and `0x7` are one page), [`text_key`] of anything else.
+/// Returns the page key of a CSV value. Unsigned decimal and `0x` hexadecimal values that fit 64
+/// bits are the key themselves (so `7`, `007` and `0x7` are one page). Anything else gives
+/// [`text_key`].
 pub(super) fn key_of(value: &[u8]) -> u64 {
     let number = match value {
         [b'0', b'x' | b'X', hex @ ..] => digits(hex, 16),
@@ -42,8 +43,8 @@ fn digits(text: &[u8], radix: u32) -> Option<u64> {
     })
 }
 
-/// 64-bit hash of a text: [`page_hash`] chained over its length and its zero-padded 8-byte words.
-/// n distinct texts share a key with probability about n^2 / 2^65.
+/// Returns a 64-bit hash of a text: [`page_hash`] chained over its length and its zero-padded
+/// 8-byte words. Two of n distinct texts share a key with a probability of about n^2 / 2^65.
 pub(super) fn text_key(text: &[u8]) -> u64 {
     text.chunks(8).fold(page_hash(text.len() as u64), |hash, chunk| {
         let mut word = [0; 8];

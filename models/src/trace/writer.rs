@@ -8,11 +8,11 @@ use super::record::{Header, Record};
 use super::sink::Sink;
 use crate::error::{Error, Result};
 
-/// Keys turned into bytes at a time.
+/// Number of keys converted to bytes at a time.
 const KEYS_PER_WRITE: usize = 1024;
 
-/// Writes `.u64` and `.u64.zst`. The file appears when [`KeyWriter::finish`] succeeds; any error
-/// or a drop before that leaves nothing behind.
+/// Writes `.u64` and `.u64.zst`. The file appears when [`KeyWriter::finish`] succeeds. After an
+/// error, or if the writer is dropped before that, no file remains.
 pub struct KeyWriter {
     sink: Sink,
     requests: u64,
@@ -22,7 +22,7 @@ impl KeyWriter {
     /// Starts the file `path`.
     ///
     /// # Errors
-    /// [`Error::Format`] when the suffix is another, [`Error::Io`] when the folder cannot be
+    /// [`Error::Format`] when the path has another suffix, [`Error::Io`] when the folder cannot be
     /// written.
     pub fn create(path: &Path) -> Result<Self> {
         Ok(Self { sink: create(path, Encoding::U64)?, requests: 0 })
@@ -45,18 +45,18 @@ impl KeyWriter {
         Ok(())
     }
 
-    /// Completes the file; returns the number of requests in it.
+    /// Completes the file. Returns the number of requests in it.
     ///
     /// # Errors
-    /// [`Error::Format`] when there are none, as no reader takes an empty trace; [`Error::Io`]
+    /// [`Error::Format`] when there are none, since no reader accepts an empty trace; [`Error::Io`]
     /// when writing fails.
     pub fn finish(self) -> Result<u64> {
         finish(self.sink, self.requests)
     }
 }
 
-/// Writes `.cptrace` and `.cptrace.zst`. The file appears when [`RecordWriter::finish`] succeeds;
-/// any error or a drop before that leaves nothing behind.
+/// Writes `.cptrace` and `.cptrace.zst`. The file appears when [`RecordWriter::finish`] succeeds.
+/// After an error, or if the writer is dropped before that, no file remains.
 pub struct RecordWriter {
     sink: Sink,
     header: Header,
@@ -91,7 +91,7 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Completes the file; returns the number of records in it.
+    /// Completes the file. Returns the number of records in it.
     ///
     /// # Errors
     /// As [`KeyWriter::finish`].
@@ -100,7 +100,7 @@ impl RecordWriter {
     }
 }
 
-/// Writes page keys in any format that this crate writes: those of [`KeyWriter`], and of
+/// Writes page keys in any format that this crate writes: that of [`KeyWriter`], or that of
 /// [`RecordWriter`] as opaque keys without times, tasks and directions.
 pub struct KeySink(Target);
 
@@ -138,7 +138,7 @@ impl KeySink {
         }
     }
 
-    /// Completes the file; returns the number of requests in it.
+    /// Completes the file. Returns the number of requests in it.
     ///
     /// # Errors
     /// As [`KeyWriter::finish`].
@@ -150,7 +150,7 @@ impl KeySink {
     }
 }
 
-/// The error for a suffix of a format that is only read.
+/// Creates the error for the suffix of a format that is only read.
 pub(super) fn cannot_write(path: &Path) -> Error {
     Error::format(path, "cannot write this format; known: .u64, .cptrace, also .zst")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was counted as a curve with error bars.
+//! Converts the counts of an [`OnlineBank`] into curves with error bars.
 
 use super::OnlineBank;
 use crate::curve::Curve;
@@ -21,13 +21,14 @@ impl OnlineBank {
             rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
         let few_groups = few_groups(self.small.effective_groups());
         let accesses = self.ageing.effective_accesses().max(1.0);
-        // Which accesses came is chance, too.
+        // Which accesses occurred is also a matter of chance.
         let chance = |share: f64| (share * (1.0 - share) / accesses).max(0.0).sqrt();
         let mut step_stderr = Vec::with_capacity(sizes.len());
         for (i, stderr) in stderr.iter_mut().enumerate() {
             let sigma = (self.size_variance(rows[i].slope) / sizes[i] as f64).sqrt();
             let size = size_stderr(sizes, &miss_ratio, i, sigma);
-            // Not yet full: what misses was never seen before, and may have been hit in the end.
+            // If fewer pages were seen than the cache has room for, its misses are first accesses,
+            // and those pages may be hit later.
             let filled = self.pages_seen >= sizes[i] as f64;
             let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
             *stderr = (*stderr * few_groups).hypot(size).hypot(cold).hypot(chance(miss_ratio[i]));
@@ -56,16 +57,18 @@ impl OnlineBank {
         }
     }
 
-    /// Accesses of the small sample that curves rest on now, by weight.
+    /// Returns the effective number of accesses to the small sample that curves rest on now, by
+    /// weight.
     #[must_use]
     pub fn effective_samples(&self) -> f64 {
         let measured = self.small.total() / self.ageing.total().max(f64::MIN_POSITIVE);
         self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
     }
 
-    /// Variance of the size that a miniature cache stands for, pages, for each page of it: of the C
-    /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
-    /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
+    /// Returns the variance, per page, of the size in pages that a miniature cache stands for. Of
+    /// the C pages in a cache of size C, a binomial number is in the sample, and not exactly C R.
+    /// All groups share that cache, so their spread does not show this. The `slope` share of a
+    /// curve follows the large sample, the rest the small one.
     fn size_variance(&self, slope: f64) -> f64 {
         let of = |rate: f64| (1.0 - rate) / rate;
         slope.powi(2) * of(self.rate()) + (1.0 - slope).powi(2) * of(self.small_rate())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One named column of a CSV file as page keys.
+//! Reads one named column of a CSV file as page keys.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::trace::format::Compression;
 use crate::trace::text::key_of;
 use crate::trace::{CHUNK_REQUESTS, Chunk, TraceReader};
 
-/// Reads a request per row.
+/// Reads one request per row.
 pub(in crate::trace) struct KeyReader {
     rows: Rows,
     column: Column,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of a CSV file as ranges of bytes: where a request starts, how long it is, and in which
+//! Reads columns of a CSV file as ranges of bytes: the start and the length of a request, and its
 //! file or device.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::trace::foreign::extent::{Extent, ExtentReader};
 use crate::trace::format::Compression;
 use crate::trace::text::key_of;
 
-/// Reads a range per row.
+/// Reads one range per row.
 pub(in crate::trace) struct RangeReader {
     rows: Rows,
     offset: Column,
@@ -20,7 +20,7 @@ pub(in crate::trace) struct RangeReader {
 }
 
 impl RangeReader {
-    /// Opens `path` and finds the columns that `options` names in its header.
+    /// Opens `path`, and finds the columns that `options` names in its header.
     pub(in crate::trace) fn open(
         path: &Path,
         compression: Compression,

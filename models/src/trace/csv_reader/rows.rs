@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of comma-separated text behind a header line.
+//! Rows of comma-separated text after a header line.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,21 @@ use crate::trace::format::Compression;
 use crate::trace::source::Source;
 use crate::trace::text::shown;
 
-/// Longest row accepted. An unclosed quote would otherwise pull the whole file into memory.
+/// Longest row accepted. Otherwise an unclosed quote would read the whole file into memory.
 const ROW_BYTES_MAX: usize = 1 << 20;
-/// Buffer of the CSV parser, which reads ahead of the row it is asked for.
+/// Buffer of the CSV parser, which reads ahead of the requested row.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Header columns shown in a message.
+/// Largest number of header columns shown in a message.
 const SHOWN_COLUMNS: usize = 32;
 
-/// Whether a field of the first line is a value: a header that is missing would cost a request.
+/// Returns whether a field of the first line is a value. If the header is missing, taking the first
+/// row for it would lose a request.
 fn is_number(field: &[u8]) -> bool {
     let text = std::str::from_utf8(field.trim_ascii()).unwrap_or_default();
     text.starts_with("0x") || text.parse().is_ok_and(f64::is_finite)
 }
 
-/// A [`Source`] that gives at most `left` bytes per row.
+/// A [`Source`] that returns at most `left` bytes per row.
 struct RowLimit {
     source: Source,
     left: usize,
@@ -44,7 +45,7 @@ impl Read for RowLimit {
     }
 }
 
-/// A column by its place in the header.
+/// A column, identified by its index in the header.
 pub(super) struct Column {
     index: usize,
     name: String,
@@ -87,7 +88,7 @@ impl Rows {
         &mut self.rows.get_mut().source
     }
 
-    /// The column called `name`, or an error that lists what there is.
+    /// Returns the column called `name`, or an error that lists the columns.
     pub(super) fn column(&self, name: &str) -> Result<Column> {
         let wanted = name.trim().as_bytes();
         let mut matches =
@@ -107,7 +108,7 @@ impl Rows {
         }
     }
 
-    /// The header's columns as one phrase.
+    /// Returns the header's columns as one phrase.
     pub(super) fn listed(&self) -> String {
         let names: Vec<String> = self.header.iter().take(SHOWN_COLUMNS).map(shown).collect();
         let more = self.header.len().saturating_sub(SHOWN_COLUMNS);
@@ -115,7 +116,7 @@ impl Rows {
         format!("the header has: {}{rest}", names.join(", "))
     }
 
-    /// Moves to the next row; false at the end of the file.
+    /// Moves to the next row. Returns false at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<bool> {
         self.source().check_good()?;
         self.rows.get_mut().left = ROW_BYTES_MAX;
@@ -141,8 +142,8 @@ impl Rows {
         }
     }
 
-    /// The value of the current row in a column, without the spaces around it; an empty one is an
-    /// error.
+    /// Returns the value of a column in the current row, without surrounding spaces. An empty value
+    /// is an error.
     pub(super) fn value(&mut self, column: &Column) -> Result<&[u8]> {
         let is_empty = self.row.get(column.index).unwrap_or_default().trim_ascii().is_empty();
         if is_empty {
@@ -151,7 +152,7 @@ impl Rows {
         Ok(self.row.get(column.index).unwrap_or_default().trim_ascii())
     }
 
-    /// The number of the current row in a column, in decimal digits.
+    /// Returns the number in a column of the current row, written in decimal digits.
     pub(super) fn number(&mut self, column: &Column) -> Result<u64> {
         let value = self.value(column)?;
         match crate::trace::text::decimal(value) {
@@ -165,18 +166,18 @@ impl Rows {
         }
     }
 
-    /// The error for the current row, which `message` is about.
+    /// Creates an error about the current row.
     pub(super) fn refuse(&mut self, message: &str) -> Error {
         let line = self.row.position().map_or(0, csv::Position::line);
         self.source().format(format!("line {line} {message}"))
     }
 
-    /// The error for a file without any row.
+    /// Creates the error for a file without any row.
     pub(super) fn no_requests(&mut self) -> Error {
         self.source().no_requests()
     }
 
-    /// Share of the file consumed, 0 to 1.
+    /// Returns the share of the file consumed, 0 to 1.
     pub(super) fn progress(&self) -> f64 {
         self.rows.get_ref().source.progress()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces as the authors of ARC published them (FAST '03) and Caffeine reads them: a line has the
-//! first block and the number of blocks, each of 512 bytes; what follows is not used.
+//! Traces in the format that the authors of ARC published (FAST '03) and Caffeine reads. A line has
+//! the first block and the number of blocks of 512 bytes. The remaining fields are not used.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::trace::format::Compression;
 use crate::trace::options::ARC_BLOCK_BYTES;
 use crate::trace::text::{decimal, shown};
 
-/// Reads a range per line.
+/// Reads one range per line.
 pub(in crate::trace) struct ArcReader {
     lines: Lines,
 }
@@ -22,7 +22,7 @@ impl ArcReader {
     }
 }
 
-/// The first block of a line and how many there are.
+/// Parses the first block of a line and the number of blocks.
 fn parse(line: &[u8]) -> Option<(u64, u64)> {
     let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
     Some((decimal(fields.next()?)?, decimal(fields.next()?)?))
@@ -42,7 +42,7 @@ impl ExtentReader for ArcReader {
             let message = format!("is '{line}', expected the first block and the number of blocks");
             return Err(self.lines.refuse(&message));
         };
-        // What does not fit is beyond what may be asked for.
+        // A product that does not fit exceeds the allowed length of a range.
         let bytes = blocks.saturating_mul(ARC_BLOCK_BYTES);
         Ok(Some(Extent { start, bytes, space: None, time_ns: 0 }))
     }

@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ranges of bytes as requests for the pages that they touch.
+//! Converts ranges of bytes into requests for the pages that they touch.
 
 use crate::error::{Error, Result};
 use crate::hash::page_hash;
 use crate::trace::options::Expansion;
 use crate::trace::{CHUNK_REQUESTS, Chunk, TraceReader};
 
-/// Longest range that is expanded. A longer one is taken for damage, or for the wrong column.
+/// Longest range that is expanded. A longer one is assumed to be damage, or the wrong column.
 const RANGE_BYTES_MAX: u64 = 1 << 30;
 
-/// What one record of a block trace reads or writes.
+/// The range that one record of a block trace reads or writes.
 pub(in crate::trace) struct Extent {
-    /// Where it starts, in the unit of its reader.
+    /// Start of the range, in the unit of its reader.
     pub(in crate::trace) start: u64,
-    /// Its length, bytes.
+    /// Length in bytes.
     pub(in crate::trace) bytes: u64,
-    /// The file or the device that it lies in; `None` when the format knows only one.
+    /// The file or device that contains the range; `None` if the format has only one.
     pub(in crate::trace) space: Option<u64>,
-    /// When, nanoseconds on a clock of any origin.
+    /// Time in nanoseconds, on a clock with any origin.
     pub(in crate::trace) time_ns: u64,
 }
 
 /// A stream of ranges.
 pub(in crate::trace) trait ExtentReader: Send {
-    /// Bytes of the unit of [`Extent::start`].
+    /// Size of the unit of [`Extent::start`] in bytes.
     const UNIT_BYTES: u64;
     /// Whether [`Extent::time_ns`] is known.
     const HAS_TIMES: bool;
 
-    /// The next range, `None` at the end of the trace.
+    /// Returns the next range, or `None` at the end of the trace.
     fn next_extent(&mut self) -> Result<Option<Extent>>;
 
-    /// The error for the last range, which `message` is about; ends the stream.
+    /// Creates an error about the last range, and ends the stream.
     fn refuse(&mut self, message: &str) -> Error;
 
-    /// The error for a trace that holds none.
+    /// Creates the error for a trace without a range.
     fn no_requests(&mut self) -> Error;
 
-    /// Share of the input consumed, 0 to 1.
+    /// Returns the share of the input consumed, 0 to 1.
     fn progress(&self) -> f64;
 }
 
-/// The requests of a range that are still to be handed out: keys of `left` pages from `next`.
+/// The remaining requests of a range: `left` pages from page `next` on.
 #[derive(Default)]
 struct Pending {
     next: u64,
     left: u64,
-    /// Mixed into the keys; `None` when a page's number is its key.
+    /// Mixed into the keys. If it is `None`, the number of a page is its key.
     space: Option<u64>,
     time_ns: u64,
 }
@@ -65,7 +65,7 @@ impl<R: ExtentReader> ExtentRequests<R> {
         Self { reader, expansion, pending: Pending::default(), first_ns: None, any: false }
     }
 
-    /// Takes the next range that touches a page; false at the end of the trace.
+    /// Takes the next range that touches a page. Returns false at the end of the trace.
     fn advance(&mut self) -> Result<bool> {
         while let Some(extent) = self.reader.next_extent()? {
             let (next, left) = match self.expansion {
@@ -87,7 +87,7 @@ impl<R: ExtentReader> ExtentRequests<R> {
     }
 }
 
-/// The first page of a range and how many it touches.
+/// Returns the first page of a range, and the number of pages that it touches.
 fn pages(
     extent: &Extent,
     unit_bytes: u64,
@@ -120,7 +120,8 @@ impl<R: ExtentReader> TraceReader for ExtentRequests<R> {
             let count = pending.left.min((CHUNK_REQUESTS - chunk.keys.len()) as u64);
             let numbers = pending.next..pending.next + count;
             match pending.space {
-                // The device is hashed twice: page a of device b is not page b of device a.
+                // The device is hashed twice, so that page a of device b and page b of device a get
+                // different keys.
                 Some(space) => chunk.keys.extend(numbers.map(|page| space ^ page_hash(page))),
                 None => chunk.keys.extend(numbers),
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! libCacheSim's own format, versions 1 to 8 (`traceReader/customizedReader/lcs.h`): a header of
-//! 8,192 bytes, then packed little-endian records that all begin with time in seconds `u32` and object
-//! id `u64`. As with oracleGeneral, a request is one page whatever the size of its object, and
-//! operation, tenant, time to live, features and next access are not used.
+//! 8,192 bytes, then packed little-endian records. All records begin with the time in seconds as
+//! `u32` and the object id as `u64`. As with oracleGeneral, a request is one page whatever the size
+//! of its object. Operation, tenant, time to live, features and next access are not used.
 //!
 //! | byte of the header | type | field |
 //! |---:|---|---|
@@ -67,10 +67,10 @@ pub(in crate::trace) fn open(
     })
 }
 
-/// Reads records of `SIZE` bytes, of which there are as many as the header promises.
+/// Reads records of `SIZE` bytes, and checks their number against the header.
 struct LcsReader<const SIZE: usize> {
     requests: TimedReader<SIZE>,
-    /// Requests that the header promises and that were not read yet.
+    /// Number of requests that the header states and that have not been read yet.
     promised: u64,
 }
 

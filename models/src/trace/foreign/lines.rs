@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of a text trace, of bounded length, and errors that name them.
+//! Lines of a text trace, of bounded length, with errors that name the line.
 
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::trace::format::Compression;
 use crate::trace::source::Source;
 
-/// Longest line accepted, bytes. Binary data could otherwise be one line.
+/// Longest line accepted, bytes. Otherwise binary data could be read as one line.
 const LINE_BYTES_MAX: usize = 4096;
-/// Bytes decompressed at a time.
+/// Number of bytes decompressed at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 /// First bytes of a gzip member and of a zstd frame.
 const PACKED: [(&[u8], &str, &str); 2] =
@@ -31,7 +31,7 @@ impl Lines {
         Ok(Self { input, line: Vec::new(), number: 0 })
     }
 
-    /// Moves to the next line that is not blank; false at the end of the file.
+    /// Moves to the next line that is not blank. Returns false at the end of the file.
     pub(super) fn advance(&mut self) -> Result<bool> {
         self.input.get_mut().check_good()?;
         loop {
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// Appends up to the end of the next line, or of the file.
+    /// Appends the bytes up to the end of the next line or of the file.
     fn read_line(&mut self) -> Result<()> {
         loop {
             let bytes = match self.input.fill_buf() {
@@ -77,17 +77,17 @@ impl Lines {
         }
     }
 
-    /// The current line without the spaces around it.
+    /// Returns the current line without surrounding spaces.
     pub(super) fn line(&self) -> &[u8] {
         self.line.trim_ascii()
     }
 
-    /// Whether this is the first line of the file.
+    /// Returns whether the current line is the first of the file.
     pub(super) fn is_first(&self) -> bool {
         self.number == 1
     }
 
-    /// The error for the current line, which `message` is about; ends the stream.
+    /// Creates an error about the current line, and ends the stream.
     pub(super) fn refuse(&mut self, message: &str) -> Error {
         let number = self.number;
         self.input.get_mut().format(format!("line {number} {message}"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces as the authors of LIRS published them (SIGMETRICS '02) and Caffeine reads them: the number
-//! of a block per line. A line of `*` separates parts of a trace and is no request.
+//! Traces in the format that the authors of LIRS published (SIGMETRICS '02) and Caffeine reads: the
+//! number of a block per line. A line of `*` separates parts of a trace and is not a request.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::trace::{CHUNK_REQUESTS, Chunk, TraceReader};
 
 const SEPARATOR: &[u8] = b"*";
 
-/// Reads a request per line.
+/// Reads one request per line.
 pub(in crate::trace) struct LirsReader {
     lines: Lines,
     any: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Formats of other simulators and of published traces.
+//! Trace formats of other simulators and of published traces.
 
 pub(super) mod arc;
 pub(super) mod extent;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Traces of the MSR Cambridge servers (Narayanan et al., FAST '08), as SNIA distributes them:
-//! comma-separated lines without a header, `Timestamp,Hostname,DiskNumber,Type,Offset,Size,
-//! ResponseTime`. Timestamps are Windows file times (100 ns), offsets and sizes are bytes, types are
-//! `Read` and `Write`. A line of column names may come first.
+//! comma-separated lines `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Timestamps
+//! are Windows file times (100 ns), offsets and sizes are bytes, types are `Read` and `Write`. The
+//! files have no header, but a first line of column names is accepted.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::trace::format::Compression;
 use crate::trace::text::{decimal, shown, text_key};
 
-/// Nanoseconds of a unit of a Windows file time.
+/// Nanoseconds per unit of a Windows file time.
 const TICK_NS: u64 = 100;
-/// Fields of a line that are needed; the response time may be missing.
+/// Number of required fields of a line; the response time may be missing.
 const FIELDS: usize = 6;
 /// First column of a line of column names.
 const NAMES: &[u8] = b"timestamp";
 
-/// Reads a range per line.
+/// Reads one range per line.
 pub(in crate::trace) struct MsrReader {
     lines: Lines,
 }
@@ -30,7 +30,7 @@ impl MsrReader {
     }
 }
 
-/// What a line asks for, or what is wrong with it.
+/// Parses the range of a line, or returns what is wrong with the line.
 fn parse(line: &[u8]) -> std::result::Result<Extent, String> {
     let mut fields = [&line[..0]; FIELDS];
     let mut count = 0;
@@ -61,7 +61,7 @@ fn parse(line: &[u8]) -> std::result::Result<Extent, String> {
     Ok(Extent { start: number("offset", offset)?, bytes: number("size", size)?, space, time_ns })
 }
 
-/// Whether a line holds the names of the columns.
+/// Returns whether a line has the names of the columns.
 fn is_names(line: &[u8]) -> bool {
     line.split(|&byte| byte == b',').next().is_some_and(|name| name.eq_ignore_ascii_case(NAMES))
 }

@@ -23,7 +23,7 @@ use crate::trace::source::Source;
 
 const V1_BYTES: usize = 32;
 const V2_BYTES: usize = 40;
-/// Places of the high byte of a version.
+/// Positions of the high byte of the version.
 const V1_VERSION_AT: usize = 15;
 const V2_VERSION_AT: usize = 3;
 const SECTOR_AT: usize = 16;
@@ -38,8 +38,9 @@ enum Version {
 }
 
 impl Version {
-    /// That of a file by its first record. The byte that holds a 1 in the first version is the
-    /// highest of the scatter-gather entries in the second, where it is 0 in any real request.
+    /// Returns the version of a file, given its first record. The byte that is 1 in the first
+    /// version is the highest byte of the number of scatter-gather entries in the second, where it
+    /// is 0 in any real request.
     fn of(first: &[u8; V1_BYTES]) -> Option<Self> {
         [Self::One, Self::Two].into_iter().find(|version| version.is_that_of(first))
     }
@@ -66,17 +67,17 @@ impl Version {
     }
 }
 
-/// Reads a range per record.
+/// Reads one range per record.
 pub(in crate::trace) struct VscsiReader {
     source: Source,
     version: Version,
     record: [u8; V2_BYTES],
-    /// Bytes of the next record that were read to see the version.
+    /// Number of bytes of the next record that were already read to determine the version.
     read: usize,
 }
 
 impl VscsiReader {
-    /// Opens `path` and finds out the version of its records.
+    /// Opens `path`, and determines the version of its records.
     pub(in crate::trace) fn open(path: &Path, compression: Compression) -> Result<Self> {
         let mut source = Source::open(path, compression)?;
         let mut first = [0; V1_BYTES];
@@ -97,7 +98,7 @@ impl VscsiReader {
         Ok(Self { source, version, record, read: V1_BYTES })
     }
 
-    /// Where the current record starts.
+    /// Returns the position at which the current record starts.
     fn start(&self) -> u64 {
         self.source.offset() - self.version.record_bytes() as u64
     }
