@@ -76,7 +76,7 @@ def restored(
             more = Fixed(left.policy, left.limit_bytes or None, is_over=objective.fixed is None)
             found.append(fixed(objective, cgroup, more))
         if left.limit_bytes == NO_LIMIT:
-            orders[cgroup] = Wish(left.policy, NO_LIMIT, ordered=True)
+            orders[cgroup] = Wish(left.policy, NO_LIMIT)
     if not found:
         return objectives, orders
     return replace(objectives, pinned=(*found, *objectives.pinned)), orders

@@ -145,7 +145,7 @@ def decide(
             assert action is not None
             state.trial = state.wanted = None
             decisions += _told(action, cycle, recents[cgroup])
-            wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
+            wishes[cgroup] = replace(earlier, policy=action.policy)
             continue
         recents[cgroup].ordered = ""
         if state.wanted is not None:

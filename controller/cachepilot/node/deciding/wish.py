@@ -9,11 +9,10 @@ from cachepilot.domain.planned import Plan
 
 @dataclass(frozen=True)
 class Wish:
-    """A setting for one tenant; None leaves a part as it is. `ordered`: by an operator."""
+    """A setting for one tenant; None leaves a part as it is."""
 
     policy: str | None = None
     limit_bytes: int | None = None
-    ordered: bool = False
 
 
 NO_WISH = Wish()
@@ -32,7 +31,6 @@ def pinned(plan: Plan, objectives: Objectives) -> dict[str, Wish]:
         action.cgroup: Wish(
             policy=None if fixed.policy is None else action.policy,
             limit_bytes=None if fixed.limit_bytes is None else action.limit_bytes,
-            ordered=True,
         )
         for action, fixed in asked
         if fixed is not None
