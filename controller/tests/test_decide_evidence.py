@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cachepilot.decide import evidence
 from cachepilot.decide.config import RANGES, DecideConfig
-from cachepilot.decide.evidence import Evidence
+from cachepilot.decide.evidence import Evidence, take_all
+from cachepilot.decide.leads import looks_of, sure_shares
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.errors import InputError
@@ -55,7 +55,7 @@ def take(
         misses=predicted if misses is None else misses,
         counterfactual=found,
     )
-    return evidence.take_all([state], [seen], [found], CONFIG).of(0)
+    return take_all([state], [seen], [found], CONFIG).of(0)
 
 
 def climb_on(
@@ -166,8 +166,8 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
         known.take(error, np.ones(runs), np.zeros(runs), 1.0, np.zeros((runs, 3)))
     known.store(climbs)
     variances, may_lose = known.variances(), np.full(runs, 0.05 * cost)
-    looks = evidence._looks(states, known.looks(variances), 1.0)
-    sure = evidence._sure(known, variances, looks, np.full((runs, 3), cost), may_lose)
+    looks = looks_of(states, known.looks(variances), 1.0)
+    sure = sure_shares(known, variances, looks, np.full((runs, 3), cost), may_lose)
     found = (sure[:, 1:] > 0).any(axis=1).sum()
     assert found / runs <= 0.05 + 2 * np.sqrt(0.05 / runs)
 

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cachepilot.decide import costs
+from cachepilot.decide import costs, leads
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import quantiles
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
-from cachepilot.model.climb import Climbs
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -101,8 +99,8 @@ def take_all(
     """Take in an interval of many tenants and return their evidence.
 
     The tenants have equally many policies and groups of pages, and intervals of the same length.
-    Each counterfactual in `told` includes the policy in force. All tenants are computed at once,
-    because for one tenant the calls of numpy take many times as long as the arithmetic.
+    Each counterfactual includes the policy in force. All tenants are computed at once, because for
+    one tenant the calls of numpy take many times as long as the arithmetic.
     """
     elapsed_s, groups = intervals[0].elapsed_s, told[0].misses.shape[1]
     for state, found in zip(states, told, strict=True):
@@ -110,45 +108,31 @@ def take_all(
     index = np.array(
         [one.policies.index(seen.in_force) for one, seen in zip(states, intervals, strict=True)]
     )
-    rows = np.arange(len(index))
-    raw = np.concatenate([one.misses for one in told]).reshape(len(told), -1, groups)
+    rows, raw = np.arange(len(index)), np.stack([one.misses for one in told])
     rate = np.array([one.rate for one in told])
     missed = np.array([seen.waited for seen in intervals])
     accesses = np.array([float(seen.accesses) for seen in intervals])
-    calibrations = Calibrations.of([one.calibration for one in states])
-    _thin(calibrations, states, index, rate)
-    totals = [one.totals for one in states]
-    before = stacked(totals)
     now = Told(index, missed, accesses, raw.sum(axis=2))
-    raw, anew = _calibrated(calibrations, states, now, raw, before, rate, elapsed_s, config)
-    factors = calibrations.factors(index)
-    of_default = _least_of_default(calibrations, now, factors)
-    calibrations.store([one.calibration for one in states])
-    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    unstack(keep * before + raw, totals)
-    saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
-    saved = saved - factors[:, :, None] * raw
-    cpu = _cpu(intervals, factors.shape)
-    # CPU time is spread evenly over the groups, so it adds nothing to the sampling error.
-    saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
-    climbs = _climbed(states, intervals, saved, accesses, rate, config)
+    calibrations, factors, raw, due = _taken(states, now, raw, rate, elapsed_s, config)
+    cpu = leads.cpu_pages(intervals, factors.shape)
+    saved = leads.saved_pages(factors, raw, index, cpu)
+    climbs = leads.climbed(states, intervals, saved, accesses, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
     displaced = costs.displaced_pages(states)
     cost = costs.reread_pages(told, index, on_trial, displaced, config)
     default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
-    looks = _looks(states, climbs.looks(variances), elapsed_s)
-    of_default = np.where(index == 0, missed - anew, of_default)
-    excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
+    looks = leads.looks_of(states, climbs.looks(variances), elapsed_s)
+    excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], due)
     granted = config.loss_share * config.reserve_s * default_rate
     left = granted + config.loss_share * default_cost - excess
     stake = costs.stakes(cost, default_rate, index, on_trial, config)
     asked = costs.at_load_of(climbs, stake, cost, accesses / elapsed_s)
-    sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
+    sure = leads.sure_shares(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     error = _errors(states, calibrations.errors()[rows, index])
     in_force_rate = (calibrations.rate * factors)[rows, index]
-    left_s = np.maximum(0.0, _mean_leads_s(states, since_s.shape) - since_s)
+    left_s = np.maximum(0.0, leads.mean_leads_s(states, since_s.shape) - since_s)
     return Evidence(
         index=index,
         lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * sure),
@@ -168,6 +152,33 @@ def take_all(
     )
 
 
+def _taken(
+    states: Sequence[PolicyState],
+    now: Told,
+    raw: Floats,
+    rate: Floats,
+    elapsed_s: float,
+    config: DecideConfig,
+) -> tuple[Calibrations, Floats, Floats, Floats]:
+    """Calibrate by an interval and add it to the totals.
+
+    Return the calibrations, their factors, `raw` with disproportionate misses, and the misses of
+    the default: measured without pages read again if it is in force, else the least that it may
+    miss.
+    """
+    calibrations, index = Calibrations.of([one.calibration for one in states]), now.index
+    _thin(calibrations, states, index, rate)
+    totals = [one.totals for one in states]
+    before = stacked(totals)
+    raw, anew = _calibrated(calibrations, states, now, raw, before, rate, elapsed_s, config)
+    factors = calibrations.factors(index)
+    least = _least_of_default(calibrations, now, factors)
+    calibrations.store([one.calibration for one in states])
+    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
+    unstack(keep * before + raw, totals)
+    return calibrations, factors, raw, np.where(index == 0, now.missed - anew, least)
+
+
 def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
     """The variance of predicted misses due to sampling of pages, shape (tenants,).
 
@@ -184,42 +195,6 @@ def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:
     """Relative errors of the calibration of the policy in force; during a trial, of its origin."""
     found = zip(states, errors.tolist(), strict=True)
     return np.array([one if at.trial is None else at.trial.origin_error for at, one in found])
-
-
-def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
-    """CPU time of the BPF programs of each policy, in pages, shape (tenants, policies)."""
-    found = np.zeros(shape)
-    for row, seen in zip(found, intervals, strict=True):
-        if seen.cpu_us is not None:
-            row[:] = seen.pages_per_us * seen.cpu_us
-    return found
-
-
-def _climbed(
-    states: Sequence[PolicyState],
-    intervals: Sequence[Interval],
-    saved: Floats,
-    accesses: Floats,
-    rate: Floats,
-    config: DecideConfig,
-) -> Climbs:
-    """What was saved since each policy began to gain, this interval included.
-
-    A policy gains if it saves half of what is worth a change. This reference value, half way
-    between no saving and the least worthwhile one, distinguishes the two soonest. For the default
-    it is 0, since going back to it needs no least gain.
-    """
-    climbs = [one.climb for one in states]
-    found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
-    # If misses take no time, or it is not known how much, every saving counts.
-    time_share = np.array([seen.miss_time_share or np.inf for seen in intervals])
-    worth = np.zeros(saved.shape[:2])
-    worth[:, 1:] = (accesses * costs.least_share(config) / 2 / time_share)[:, None]
-    found.take(saved, accesses, rate, elapsed_s, worth)
-    found.store(climbs)
-    for state in states:
-        state.lead_s += elapsed_s
-    return found
 
 
 def _thin(
@@ -326,54 +301,3 @@ def _may_read_anew(state: PolicyState) -> float:
     is_settling = state.in_force_s <= SETTLED_S or state.turnover > 0
     is_new = state.wanted is None and is_settling
     return state.adapting if is_new else 0.0
-
-
-def _looks(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:
-    """The number of sums among which noise may exceed the bound, shape (tenants, policies).
-
-    It is the number of other policies times that of independent looks in the regime, `looked`
-    (Bonferroni). For a confirmed policy that is known to return, the question is not whether it
-    ever gains but whether its time has come again. Its looks are those since the policy in force
-    became the best.
-    """
-    others = max(1, looked.shape[1] - 1)
-    found = others * looked
-    for row, state in zip(found, states, strict=True):
-        if not state.leads:
-            continue
-        at = [i for i, name in enumerate(state.policies) if i and name in state.leads]
-        share = min(1.0, state.lead_s / max(elapsed_s * state.climb.looked, elapsed_s))
-        row[at] = np.maximum(others, share * row[at])
-    return np.asarray(found)
-
-
-def _sure(
-    climbs: Climbs,
-    variances: Floats,
-    looks: Floats,
-    cost: Floats,
-    may_lose: Floats,
-) -> Floats:
-    """The share of each policy's saving that is not noise, shape (tenants, policies).
-
-    A sum counts by the share of its square that exceeds the square of a bound (the non-negative
-    garrotte, Breiman 1995). Sums that exceed the bound by noise alone may cost `may_lose` pages on
-    average, divided among `looks`. A cheap change therefore needs less evidence.
-    """
-    total = climbs.saved.sum(axis=2)
-    chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
-    rises = total > 0
-    noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
-    noise *= climbs.unseen()[rises]
-    found = np.zeros(total.shape)
-    found[rises] = np.maximum(0.0, 1.0 - noise / np.maximum(total[rises], 1e-9) ** 2)
-    return found
-
-
-def _mean_leads_s(states: Sequence[PolicyState], shape: tuple[int, ...]) -> Floats:
-    """Mean seconds for which each policy stays the best, (tenants, policies); 0 if unknown."""
-    found = np.zeros(shape)
-    for row, state in zip(found, states, strict=True):
-        if state.leads:
-            row[:] = state.mean_leads_s()
-    return found
