@@ -21,14 +21,13 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
-from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
+from cachepilot.node.deciding import before_pin, first_memory, others, policies, presence
 from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import MemoryCycle, did_ops, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
-from cachepilot.node.deciding.unconfirmed import foreign
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.collect import Collected, Seen
@@ -131,7 +130,7 @@ class Decider:
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
         self.recents = _recents(self.recents, collected.seen)
-        self.left_alone = yielded.left_alone(collected, objectives, self.recents)
+        self.left_alone = others.left_alone(collected, objectives, self.recents)
         self.shifts = {}
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
@@ -201,7 +200,7 @@ class Decider:
             if name in collected.seen and collected.seen[name].tenant.policy != policy:
                 found.add(name)
         stuck = memory_rollout.held(self.state.memory, collected.time_s)
-        return foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
+        return others.foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
     def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
         """Limits below which least memory plans nothing: those of tenants that lacked something.
@@ -224,7 +223,7 @@ class Decider:
         moving = asked.keeping_policy(memories, collected.time_s)
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
-            moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
+            moving | others.foreign(states, collected.seen), self._is_gap, look.may_begin,
             self.state.costs,
         )  # fmt: skip
         wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
