@@ -97,7 +97,7 @@ class NodeLoop:
         log, alpha = self._keeper.changes, config.decide.alpha
         self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
-        self._targets = Targets()
+        self._targets = Targets(config.planner.model)
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self.free = FreeMemory()
         self._epochs = Epochs(row.name, store, self._keeper)
@@ -204,6 +204,7 @@ class NodeLoop:
                     objectives,
                     planned.objectives,
                     step_bytes,
+                    planned.config.model,
                     self._applier.take_refused_policies(),
                     ordered,
                     self._targets.short(),
