@@ -42,8 +42,8 @@ from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
 from cachepilot.plan.consolidation.least.past import needs_now
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
-from cachepilot.sense.collect import Collected, Scraped
-from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
+from cachepilot.sense.collect import Collected
+from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape, Scraped
 from cachepilot.sizes import pages_down
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store

@@ -7,7 +7,6 @@ the last interval too. The p99 needs more reads than those of an interval: it is
 
 from typing import NamedTuple
 
-from cachepilot.domain.objectives.objective import Counter
 from cachepilot.sense.collect import Seen
 
 
@@ -36,14 +35,13 @@ def operations(seen: Seen) -> float | None:
     """Operations/s of the last interval, of which one without any counts if pages were accessed.
 
     A tenant whose operations take longer than an interval is slow, not idle. None where nothing
-    was done, or it is not known: a counter of an application is not scraped at the time at which
-    accesses are counted, so one that has not risen may not have been scraped since.
+    was done, or it is not known, as between two rises of the counter of an application: what it
+    rises by is that of the whole time between them.
     """
     pages = seen.pages
     if pages is None:
         return None
-    is_with_accesses = seen.indicator.counter is not Counter.PROMETHEUS
-    return pages.ops if pages.ops or (is_with_accesses and pages.accesses) else None
+    return pages.ops if pages.ops or pages.accesses else None
 
 
 def measured(kind: str, seen: Seen) -> float | None:
