@@ -12,8 +12,9 @@ from memory_node import MIB, Node, Tenant, pair
 
 from cachepilot.domain.decisions import Event
 from cachepilot.domain.objectives.objective import Objective, Objectives
-from cachepilot.domain.snapshot import Demand
-from cachepilot.node.deciding.memory import Worth
+from cachepilot.domain.snapshot import Demand, Device
+from cachepilot.model.throughput import ModelKind, tenant_throughput
+from cachepilot.node.deciding.worth import Worth
 from cachepilot.sense.counters import Pages
 from cachepilot.sense.turnover import Turnover
 from cachepilot.sizes import PAGE_BYTES
@@ -60,8 +61,15 @@ def test_a_budget_is_spent_by_what_takes_a_tenant_below_what_it_keeps(
     most_s: float, kept_ops: float, pages: int
 ) -> None:
     objectives, demand = Objectives(()), Demand(service_us=50.0, accesses_per_op=1.0)
-    seen = SimpleNamespace(tenant=SimpleNamespace(demand=demand), limit_bytes=100_000 * PAGE_BYTES)
-    cycle = SimpleNamespace(objectives=objectives, read_us=100.0)
+    tenant, device = SimpleNamespace(demand=demand), Device(1e9, miss_cost_us=100.0)
+    model = tenant_throughput(cast(Any, tenant), device, ModelKind.SERVICE)
+    seen = SimpleNamespace(tenant=tenant, limit_bytes=100_000 * PAGE_BYTES)
+    cycle = SimpleNamespace(
+        objectives=objectives,
+        plan=SimpleNamespace(device_wait_us=0.0),
+        read_us=device.miss_cost_us,
+        throughput=lambda _: model,
+    )
     worth = Worth(cast(Any, cycle), cast(Any, seen), 1.0)
     assert worth.spare_bytes(most_s, 20_000.0, kept_ops) == pages * PAGE_BYTES
 

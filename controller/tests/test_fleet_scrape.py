@@ -5,6 +5,7 @@ import asyncio
 import gzip
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,6 +15,7 @@ import pytest
 from cachepilot.domain.objectives.objective import Counter, Indicator, Objective, Objectives
 from cachepilot.fleet import scrape as scrape_module
 from cachepilot.fleet.scrape import BODY_MAX, STALE_INTERVALS, Scraper, series_value
+from cachepilot.sense.node_scrape import Scrape
 
 METRICS = """# HELP gets_total Operations.
 # TYPE gets_total counter
@@ -89,6 +91,10 @@ def indicator(url: str, metric: str = "gets_total") -> Indicator:
     return Indicator(Counter.PROMETHEUS, url, metric)
 
 
+def value(found: Scrape | None) -> float | None:
+    return None if found is None else found.value
+
+
 def scraper(*wanted: Indicator) -> Scraper:
     stated = Objectives(tuple(Objective(f"/{i}", indicator=one) for i, one in enumerate(wanted)))
     return Scraper(lambda: stated, 1.0)
@@ -109,7 +115,7 @@ def test_counters_are_summed_over_the_labels_that_are_asked_for(application: App
     wanted = [indicator(application.url, name) for name in names]
     found = scraper(*wanted)
     look(found)
-    assert [found(one) for one in wanted] == [123, 120, 20, 7, None, None, None, None]
+    assert [value(found(one)) for one in wanted] == [123, 120, 20, 7, None, None, None, None]
     assert (application.answers, found.failures_total) == (1, 0)
 
 
@@ -120,10 +126,27 @@ def test_a_value_is_followed_and_forgotten_with_its_objective(application: Appli
     look(found)
     application.answer = text("gets_total 130\n")
     look(found)
-    assert found(one) == 130
+    assert value(found(one)) == 130
     stated[0] = Objectives()
     look(found)
     assert found(one) is None and application.answers == 2
+
+
+def test_it_is_told_when_a_value_was_read(application: Application) -> None:
+    """What is held, as an application does not answer, is as old as it is."""
+    one = indicator(application.url)
+    found = scraper(one)
+    begun_s = time.monotonic()
+    look(found)
+    first, ended_s = found(one), time.monotonic()
+    application.answer = text("gone", 404)
+    look(found)
+    assert first is not None and begun_s < first.time_s < ended_s
+    assert found(one) == first
+    application.answer = text(METRICS)
+    look(found)
+    again = found(one)
+    assert again is not None and again.time_s > ended_s
 
 
 def _silence(application: Application) -> Answer:
@@ -203,7 +226,7 @@ def test_what_is_no_answer_is_counted_and_the_last_value_held(
     monkeypatch.setattr(scrape_module, "TIMEOUT_S", 0.5 if is_endless else 60.0)
     with caplog.at_level(logging.WARNING):
         look(found)
-    assert (found(one), found.failures_total) == (123, 1)
+    assert (value(found(one)), found.failures_total) == (123, 1)
     line = caplog.messages[-1]
     assert line.startswith(f"{application.url}: cannot be scraped: ") and "\n" not in line
     assert why in line
@@ -215,12 +238,12 @@ def test_a_value_that_stays_away_is_not_known_any_more(application: Application)
     look(found)
     application.answer = text("", 503)
     look(found, STALE_INTERVALS)
-    assert found(one) == 123
+    assert value(found(one)) == 123
     look(found)
     assert found(one) is None and found.failures_total == STALE_INTERVALS + 1
     application.answer = text(METRICS)
     look(found)
-    assert found(one) == 123
+    assert value(found(one)) == 123
 
 
 def test_one_that_is_gone_holds_up_nobody_else(application: Application) -> None:
@@ -230,7 +253,8 @@ def test_one_that_is_gone_holds_up_nobody_else(application: Application) -> None
     bad = indicator("http://[::1/metrics")
     found = scraper(there, bad, here)
     look(found)
-    assert (found(here), found(there), found(bad), found.failures_total) == (123, None, None, 2)
+    assert [value(found(one)) for one in (here, there, bad)] == [123, None, None]
+    assert found.failures_total == 2
 
 
 def test_so_many_applications_and_no_more(
@@ -241,7 +265,7 @@ def test_so_many_applications_and_no_more(
     found = scraper(*wanted)
     look(found)
     assert application.answers == 4
-    assert [found(one) for one in wanted] == [123, 123, 123, 123, None, None]
+    assert [value(found(one)) for one in wanted] == [123, 123, 123, 123, None, None]
 
 
 def test_names_that_are_no_series_find_nothing() -> None:

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import isnan
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from cachepilot.fleet.scrape import series_value
 from cachepilot.node.collector import Collector
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.sense.collect import Collected
-from cachepilot.sense.counters import Counters, Totals
+from cachepilot.sense.counters import NAN, Counters, Totals
 from cachepilot.sense.latency import lower_bound_us, quantile_us
+from cachepilot.sense.node_scrape import Scrape, ScrapedCounter
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
@@ -95,8 +97,8 @@ def test_a_cgroup_made_anew_begins_anew() -> None:
     assert "no curves" in seen.tenant.trust.reason
 
 
-def _scraped(node: Plant, _: Indicator) -> float:
-    return 7.0 * node.time_s
+def _scraped(node: Plant, _: Indicator) -> Scrape:
+    return Scrape(7.0 * node.time_s, node.time_s)
 
 
 def test_indicators_are_counted_as_asked() -> None:
@@ -118,6 +120,71 @@ def test_indicators_are_counted_as_asked() -> None:
     assert rates[Counter.ACCESSES] == pytest.approx(5 * calls, rel=0.01)
     assert rates[Counter.BLOCK_READS] == pytest.approx(5 * 0.75 * calls, rel=0.01)
     assert rates[Counter.PROMETHEUS] == pytest.approx(7)
+
+
+@pytest.mark.parametrize("published_s", [1.0, 3.0, 7.0])
+def test_an_application_that_publishes_seldom_is_measured_at_its_rate(published_s: float) -> None:
+    """Each of the 7 operations a second is so many accesses, whenever the counter is published."""
+    node = plant()
+
+    def scraped(_: Indicator) -> Scrape:
+        return Scrape(7.0 * published_s * (node.time_s // published_s), node.time_s)
+
+    collector = Collector("n", scraped)
+    collector.begin(node.hello())
+    indicator = Indicator(Counter.PROMETHEUS, "http://x", "n")
+    asked = Objectives((Objective("/a", indicator=indicator),))
+    collect(node, collector, 3 * int(published_s), asked)
+    accesses_per_op = 5 * node.ops(node.tenants[0]) / 7
+    taken = []
+    for _ in range(28):
+        seen = collect(node, collector, 1, asked).seen["/a"]
+        assert seen.window is not None and seen.window.ops == pytest.approx(7, rel=0.01)
+        assert seen.window.accesses_per_op == pytest.approx(accesses_per_op, rel=0.01)
+        assert seen.tenant.trust.trusted
+        if seen.sample is not None:
+            taken.append(seen.sample)
+    assert len(taken) == 28 // published_s
+    for one in taken:
+        assert one.ops == pytest.approx(7)
+        assert one.elapsed_s == pytest.approx(published_s)
+        assert one.accesses == pytest.approx(accesses_per_op * 7 * published_s, rel=0.01)
+    assert seen.tenant.demand.accesses_per_op == pytest.approx(accesses_per_op, rel=0.05)
+
+
+@pytest.mark.parametrize("falls", ["application", "agent"])
+def test_a_counter_that_begins_anew_is_not_compared(falls: str) -> None:
+    counter, accesses = ScrapedCounter(), 0.0
+    told = []
+    for second in range(1, 11):
+        accesses += 100
+        if falls == "agent" and second == 6:
+            accesses = 100.0
+        value = second % 6 if falls == "application" else second
+        totals = Totals(accesses, 0, NAN, 0, 0, 0)
+        counter.take(Scrape(7.0 * value, float(second)), totals, 1.0)
+        told.append(counter.ops)
+    # Since when it rose is not known of the first rise, which is in the second interval.
+    rises = [None, None, 7.0, 7.0, 7.0]
+    assert told == rises * 2
+
+
+def test_what_was_done_while_nothing_was_scraped_is_of_that_time() -> None:
+    counter, told = ScrapedCounter(), []
+    for second in range(1, 13):
+        found = None if second in (5, 6, 7, 8, 9) else Scrape(7.0 * second, float(second))
+        total = counter.take(found, Totals(100.0 * second, 0, NAN, 0, 0, 0), 1.0)
+        assert isnan(total) is (found is None)
+        told.append(counter.ops)
+    assert told == [None, None, 7.0, 7.0, *[None] * 5, 7.0, 7.0, 7.0]
+
+
+def test_of_an_application_that_accesses_no_pages_the_whole_time_counts() -> None:
+    counter, told = ScrapedCounter(), []
+    for second in range(1, 13):
+        counter.take(Scrape(21.0 * (second // 3), float(second)), Totals(0, 0, NAN, 0, 0, 0), 1.0)
+        told.append(counter.ops)
+    assert [one for one in told if one is not None] == [7.0] * 3
 
 
 def test_curves_of_the_page_cache_become_curves_of_the_limit() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
-from test_fleet_scrape import Application, application, look  # noqa: F401
+from test_fleet_scrape import Application, application, look, value  # noqa: F401
 
 from cachepilot.domain.objectives.file import parse_objectives
 from cachepilot.domain.objectives.indicator_url import check_url, is_loopback
@@ -16,7 +16,7 @@ from cachepilot.errors import InputError
 from cachepilot.fleet import scrape as scrape_module
 from cachepilot.fleet.peer import address_of
 from cachepilot.fleet.scrape import STALE_INTERVALS, Scraper
-from cachepilot.sense.node_scrape import NodeScrape, is_own
+from cachepilot.sense.node_scrape import NodeScrape, Scrape, is_own
 
 FAR = "192.0.2.7"
 """An address for documentation (RFC 5737), which no host has."""
@@ -30,9 +30,9 @@ def counter(url: str) -> Indicator:
 def world(path: Path, url: str, asked: list[str], address: str) -> World:
     """A node that connects from an address, and what of its application is looked up."""
 
-    def scraped(indicator: Indicator) -> float | None:
+    def scraped(indicator: Indicator) -> Scrape:
         asked.append(indicator.url)
-        return here.plant.time_s * 100
+        return Scrape(here.plant.time_s * 100, here.plant.time_s)
 
     tenant = PlantTenant("/web", {"default": flat(0.5)}, 64 * MIB)
     here = World(path, Plant([tenant], 64 * MIB, SIZES), (Objective("*", indicator=counter(url)),))
@@ -88,7 +88,7 @@ def test_the_application_of_a_node_is_scraped_while_it_is_looked_up(
     look(scraper)
     assert application.answers == 0 and node(template) is None
     look(scraper)
-    assert node(template) == 123
+    assert value(node(template)) == 123
     look(scraper, STALE_INTERVALS + 5)
     assert application.answers == STALE_INTERVALS + 1
     assert node(template) is None

@@ -26,7 +26,7 @@ from cachepilot.node.asked import Asked
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.shown.changes import Changes, Topic
 from cachepilot.node.timing import forget_node
-from cachepilot.sense.collect import Scraped
+from cachepilot.sense.node_scrape import Scraped
 from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store

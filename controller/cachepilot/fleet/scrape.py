@@ -5,6 +5,7 @@ import asyncio
 import logging
 import math
 import re
+import time
 from collections.abc import Callable, Iterable
 
 import httpx
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cachepilot.domain.objectives.indicator_url import NODE
 from cachepilot.domain.objectives.objective import Counter, Indicator, Objectives
+from cachepilot.sense.node_scrape import Scrape
 
 LOG = logging.getLogger(__name__)
 TIMEOUT_S = 2.0
@@ -57,13 +59,13 @@ class Scraper:
 
     def __init__(self, objectives: Callable[[], Objectives], interval_s: float) -> None:
         self._objectives, self._interval_s = objectives, interval_s
-        self._values: dict[Indicator, tuple[float, int]] = {}
+        self._values: dict[Indicator, tuple[Scrape, int]] = {}
         self._asked: dict[Indicator, int] = {}
         self._round = 0
         self._left_out = 0
         self.failures_total = 0
 
-    def __call__(self, indicator: Indicator) -> float | None:
+    def __call__(self, indicator: Indicator) -> Scrape | None:
         """Return the last value, or None if no value arrived in the last STALE_INTERVALS rounds.
 
         Thread-safe.
@@ -121,10 +123,11 @@ class Scraper:
             # end.
             async with asyncio.timeout(TIMEOUT_S):
                 body = await _body(client, url)
+            time_s = time.monotonic()
             for indicator in indicators:
                 value = series_value(body, indicator.metric)
                 if value is not None:
-                    self._values[indicator] = (value, self._round)
+                    self._values[indicator] = (Scrape(value, time_s), self._round)
         except TimeoutError:
             self._failed(url, f"no answer within {TIMEOUT_S:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

@@ -15,6 +15,7 @@ stay the same, so its throughput is these over its miss ratio, and misses slow n
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,21 @@ class ModelKind(StrEnum):
 
     SERVICE = "service"
     IOPS_OVER_MISS_RATIO = "iops_over_miss_ratio"
+
+
+class TenantThroughput(NamedTuple):
+    """The model of one tenant; its terms are those of `Throughput`."""
+
+    scale: float
+    base: float
+    per_miss: float
+    per_wait: float
+    accesses: float
+
+    def ops(self, wait_us: float, miss_ratio: float) -> float:
+        """Operations per second while a device read waits `wait_us`."""
+        slope = self.per_miss + self.per_wait * wait_us
+        return self.scale / (self.base + slope * miss_ratio)
 
 
 @dataclass(frozen=True)
@@ -96,36 +112,31 @@ class Throughput:
         return float((weight * slower).sum()) / relief if relief < 0 else 0.0
 
 
-def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind) -> Throughput:
-    """The model `kind` of `tenants` on `device`."""
-    accesses = np.array([tenant.demand.accesses_per_op for tenant in tenants], dtype=np.float64)
+def tenant_throughput(tenant: Tenant, device: Device, kind: ModelKind) -> TenantThroughput:
+    """The model `kind` of one tenant on `device`."""
+    accesses = tenant.demand.accesses_per_op
     if kind is ModelKind.IOPS_OVER_MISS_RATIO:
-        iops = np.array([tenant.indicators.device_iops for tenant in tenants], dtype=np.float64)
-        return Throughput(
-            scale=np.maximum(iops, IOPS_FLOOR) / accesses,
-            base=np.full_like(accesses, MISS_RATIO_FLOOR),
-            per_miss=np.ones_like(accesses),
-            per_wait=np.zeros_like(accesses),
-            accesses=accesses,
-            capacity_iops=device.capacity_iops,
-        )
-    concurrency = np.array([tenant.demand.concurrency for tenant in tenants], dtype=np.float64)
-    return Throughput(
-        scale=US_PER_S * concurrency,
-        base=np.array([tenant.demand.service_us for tenant in tenants], dtype=np.float64),
+        iops = max(tenant.indicators.device_iops, IOPS_FLOOR)
+        return TenantThroughput(iops / accesses, MISS_RATIO_FLOOR, 1.0, 0.0, accesses)
+    return TenantThroughput(
+        scale=US_PER_S * tenant.demand.concurrency,
+        base=tenant.demand.service_us,
         per_miss=accesses * device.miss_cost_us,
         per_wait=accesses,
         accesses=accesses,
-        capacity_iops=device.capacity_iops,
     )
 
 
-def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
-    """Operations per second while a device read waits `wait_us` beyond its idle time."""
-    return ops_of(demand, device.miss_cost_us + wait_us, miss_ratio)
+def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind) -> Throughput:
+    """The model `kind` of `tenants` on `device`."""
+    each = [tenant_throughput(tenant, device, kind) for tenant in tenants]
+    terms = np.array(each, dtype=np.float64).reshape(-1, len(TenantThroughput._fields))
+    # A copy, so that each term is contiguous.
+    scale, base, per_miss, per_wait, accesses = terms.T.copy()
+    return Throughput(scale, base, per_miss, per_wait, accesses, device.capacity_iops)
 
 
 def ops_of(demand: Demand, read_us: float, miss_ratio: float) -> float:
-    """Operations per second if a device read takes `read_us`."""
+    """Operations per second by the model `service` if a device read takes `read_us`."""
     waits = demand.accesses_per_op * miss_ratio * read_us
     return US_PER_S * demand.concurrency / (demand.service_us + waits)

@@ -17,11 +17,12 @@ from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.planned import Setting as Predicted
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.throughput import ops_at
+from cachepilot.model.throughput import tenant_throughput
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider
-from cachepilot.node.deciding.memory import MemoryCycle, Worth, interval
+from cachepilot.node.deciding.memory import interval
 from cachepilot.node.deciding.tenant_state import Advised
+from cachepilot.node.deciding.worth import MemoryCycle, Worth
 from cachepilot.node.plan_step import Planned, plan_step
 from cachepilot.node.shadow import in_auto, shadowed
 from cachepilot.node.shown.advice import Advice, miss_at
@@ -78,7 +79,8 @@ class Advisor:
             for cgroup, one in states.items()
             if cgroup in told and one.advised is not None
         }
-        self.advice = Advice(shadow, look.planned.plan, objectives, advised)
+        model = look.planned.config.model
+        self.advice = Advice(shadow, look.planned.plan, objectives, advised, model)
         return decisions
 
     def _adopt(self, action: Action, time_s: float) -> Advised | None:
@@ -117,6 +119,7 @@ class Advisor:
             collected=look.shadow,
             plan=plan,
             objectives=objectives,
+            model=look.planned.config.model,
             states=decider.state.tenants,
             shifts=decider.shifts,
             elapsed_s=decider.elapsed_s,
@@ -176,7 +179,8 @@ def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
             )
         else:
             policy, limit, misses = now.policy, now.limit_bytes, (now.miss_ratio, now.miss_ratio)
-        ops = [ops_at(tenant.demand, device, plan.device_wait_us, one) for one in misses]
+        model = tenant_throughput(tenant, device, look.planned.config.model)
+        ops = [model.ops(plan.device_wait_us, one) for one in misses]
         here = Predicted(now.policy, now.limit_bytes, misses[0], ops[0])
         actions.append(
             replace(

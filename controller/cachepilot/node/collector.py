@@ -3,7 +3,8 @@
 
 from cachepilot.model.demands import FITS_PER_CYCLE, FittedDemands
 from cachepilot.sense.collect import Collector as Sensing
-from cachepilot.sense.collect import Scraped, not_scraped
+from cachepilot.sense.collect import not_scraped
+from cachepilot.sense.node_scrape import Scraped
 
 
 class Collector(Sensing):

@@ -46,8 +46,8 @@ from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
 from cachepilot.plan.consolidation.least.past import needs_now
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
-from cachepilot.sense.collect import Collected, Scraped
-from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
+from cachepilot.sense.collect import Collected
+from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape, Scraped
 from cachepilot.sizes import pages_down
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store
@@ -101,7 +101,7 @@ class NodeLoop:
         log, alpha = self._keeper.changes, config.decide.alpha
         self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
-        self._targets = Targets()
+        self._targets = Targets(config.planner.model)
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self.free = FreeMemory()
         self._epochs = Epochs(row.name, store, self._keeper)
@@ -213,6 +213,7 @@ class NodeLoop:
                     objectives,
                     planned.objectives,
                     step_bytes,
+                    planned.config.model,
                     self._applier.take_refused_policies(),
                     ordered,
                     self._targets.short(),

@@ -5,7 +5,7 @@ A tenant is a managed cgroup. Its first memory is the limit it had when it was f
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,15 +25,19 @@ from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.conditions import yielded_to
-from cachepilot.sense.counterfactuals import (
-    DEFAULT,
-    Counterfactual,
-    Counterfactuals,
-    take_all,
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Counterfactuals, take_all
+from cachepilot.sense.counters import (
+    Counters,
+    Pages,
+    Readings,
+    Sample,
+    Totals,
+    Window,
+    totals_of,
 )
-from cachepilot.sense.counters import Counters, Pages, Readings, Sample, Totals, Window
 from cachepilot.sense.device import DeviceModel
 from cachepilot.sense.filling import Filling
+from cachepilot.sense.node_scrape import Scrape, Scraped, ScrapedCounter
 from cachepilot.sense.wire_curves import CurveStore, Measured
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
@@ -42,12 +46,9 @@ LOG = logging.getLogger(__name__)
 TRUSTED = Trust()
 INDICATOR = Indicator()
 IDLE = Indicators(throughput_ops=0.0, miss_ratio=0.0, device_iops=0.0)
-NAN = float("nan")
-Scraped = Callable[[Indicator], float | None]
-"""Returns the last value of an application's counter; None while it is unknown."""
 
 
-def not_scraped(_: Indicator) -> float | None:
+def not_scraped(_: Indicator) -> Scrape | None:
     """A `Scraped` that knows no counter."""
     return None
 
@@ -128,7 +129,7 @@ class _Memory:
 
     __slots__ = (
         "cgroup_id", "counterfactuals", "curves", "filling", "indicator", "refused_counterfactuals",
-        "refused_curves", "refused_indicator",
+        "refused_curves", "refused_indicator", "scraped",
     )  # fmt: skip
 
     def __init__(self, cgroup_id: int) -> None:
@@ -140,6 +141,12 @@ class _Memory:
         self.refused_curves = ""
         self.refused_counterfactuals = ""
         self.refused_indicator = ""
+        self.scraped: ScrapedCounter | None = None
+
+    def forget_scraped(self) -> None:
+        """What the application counts next cannot be compared with what was before."""
+        if self.scraped is not None:
+            self.scraped.forget()
 
 
 class Demands(Protocol):
@@ -198,6 +205,7 @@ class Collector:
             for memory in self._memory.values():
                 memory.curves = CurveStore()
                 memory.counterfactuals.forget()
+                memory.forget_scraped()
         can = "policies" in hello.capabilities
         self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
 
@@ -213,7 +221,7 @@ class Collector:
             del self._memory[cgroup]
             self._demands.forget(cgroup)
         told = {one.cgroup: one for one in sorted(seen.tenants, key=lambda one: one.cgroup)}
-        readings = self._readings(told, time_s, objectives)
+        readings = self._readings(told, time_s, passed.counted_s, objectives)
         found = self._found(told, readings, device, passed.counted_s)
         node = Node(self.node, seen.budget_bytes, cpus=seen.cpus or None)
         tenants = tuple(one.tenant for one in found.values())
@@ -227,9 +235,14 @@ class Collector:
         self._counters.begin_anew()
         for memory in self._memory.values():
             memory.counterfactuals.forget()
+            memory.forget_scraped()
 
     def _readings(
-        self, told: Mapping[str, wire.Tenant], time_s: float, objectives: Objectives
+        self,
+        told: Mapping[str, wire.Tenant],
+        time_s: float,
+        elapsed_s: float,
+        objectives: Objectives,
     ) -> Readings:
         """Take in the totals of all tenants; those of new tenants or indicators start again."""
         totals: dict[str, Totals] = {}
@@ -246,37 +259,32 @@ class Collector:
                 if indicator != memory.indicator:
                     self._demands.begin_anew(cgroup)
                     anew.append(cgroup)
+                    is_scraped = indicator.counter is Counter.PROMETHEUS
+                    memory.scraped = ScrapedCounter() if is_scraped else None
                 memory.indicator = indicator
-            counters = tenant.counters
-            totals[cgroup] = Totals(
-                counters.accesses_total,
-                # Curves know no readahead, so pages read ahead count as misses here, too.
-                counters.misses_total + counters.readahead_pages_total,
-                self._ops_total(counters, indicator, memory),
-                counters.block_reads_total,
-                counters.read_calls_total,
-                counters.read_time_us_total,
-                counters.cpu_time_us_total if counters.HasField("cpu_time_us_total") else NAN,
-            )
-            latency.append(counters.read_latency_total[:])
+            totals[cgroup] = known = totals_of(tenant.counters, indicator.counter)
+            memory.refused_indicator = ""
+            if memory.scraped is not None:
+                ops = memory.scraped.take(self._scrape(memory), known, elapsed_s)
+                totals[cgroup] = known._replace(ops=ops)
+            latency.append(tenant.counters.read_latency_total[:])
         self._counters.forget(anew)
-        return self._counters.take(time_s, totals, latency, self._device.read_us)
+        readings = self._counters.take(time_s, totals, latency, self._device.read_us)
+        for row, cgroup in enumerate(told):
+            counter, pages = self._memory[cgroup].scraped, readings.pages[row]
+            if counter is not None and pages is not None:
+                # Of the time between two rises, which may be longer than an interval.
+                readings.pages[row] = pages._replace(ops=counter.ops)
+                readings.samples[row] = counter.sample(time_s, self._device.read_us)
+        return readings
 
-    def _ops_total(self, counters: wire.Counters, indicator: Indicator, memory: _Memory) -> float:
-        """Operations so far; NaN while they are unknown, or if the counter is not this node's."""
-        memory.refused_indicator = ""
-        if indicator.counter is Counter.READ_CALLS:
-            return counters.read_calls_total
-        if indicator.counter is Counter.ACCESSES:
-            return counters.accesses_total
-        if indicator.counter is Counter.BLOCK_READS:
-            return counters.block_reads_total
+    def _scrape(self, memory: _Memory) -> Scrape | None:
+        """An application's counter; None while it is unknown, or if it is not this node's."""
         try:
-            found = self._scraped(indicator)
+            return self._scraped(memory.indicator)
         except InputError as error:
             memory.refused_indicator = str(error)
-            return NAN
-        return NAN if found is None else found
+            return None
 
     def _found(
         self,

@@ -12,9 +12,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cachepilot.domain.objectives.objective import Counter
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
 from cachepilot.sense.latency import quantiles_us
+from cachepilot.v1 import session_pb2 as wire
 
 NAN = float("nan")
 T = TypeVar("T", np.float64, np.int64, np.uint32)
@@ -37,6 +39,27 @@ class Totals(NamedTuple):
     read_calls: float
     read_time_us: float
     cpu_time_us: float = NAN
+
+
+def totals_of(counters: wire.Counters, of_ops: Counter) -> Totals:
+    """Totals as the agent counts them, which knows none of the operations of an application."""
+    ops = NAN
+    if of_ops is Counter.READ_CALLS:
+        ops = counters.read_calls_total
+    elif of_ops is Counter.ACCESSES:
+        ops = counters.accesses_total
+    elif of_ops is Counter.BLOCK_READS:
+        ops = counters.block_reads_total
+    return Totals(
+        counters.accesses_total,
+        # As curves have it, which know no readahead: a page that had to be read.
+        counters.misses_total + counters.readahead_pages_total,
+        ops,
+        counters.block_reads_total,
+        counters.read_calls_total,
+        counters.read_time_us_total,
+        counters.cpu_time_us_total if counters.HasField("cpu_time_us_total") else NAN,
+    )
 
 
 ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME, CPU_TIME = range(len(Totals._fields))

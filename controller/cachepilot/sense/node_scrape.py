@@ -1,15 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Application counters of one node's tenants: never those of the controller's own host."""
+"""Application counters of one node's tenants: never those of the controller's own host.
+
+Such a counter is read at other times than the agent's totals, and an application may publish it
+only every few intervals. A counter that did not rise in an interval does not mean that the
+application did nothing.
+"""
 
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from cachepilot.domain.objectives.indicator_url import NODE, at_node, host_of, is_loopback
 from cachepilot.domain.objectives.objective import Indicator
 from cachepilot.errors import InputError
+from cachepilot.sense.counters import NAN, Sample, Totals
 
 LOOPBACK = "127.0.0.1"
+
+
+class Scrape(NamedTuple):
+    """A value of a counter, and the time when it was read, in seconds of a monotonic clock."""
+
+    value: float
+    time_s: float
+
+
+Scraped = Callable[[Indicator], Scrape | None]
+"""Returns the last value of an application's counter; None while it is unknown."""
+
+
+class _Risen(NamedTuple):
+    """The time at which a counter rose, and the agent's totals when the rise was seen."""
+
+    time_s: float
+    totals: Totals
+
+
+class _Rise(NamedTuple):
+    """The rate of one rise over the time since the rise before; `totals` are of that time."""
+
+    lasts_s: float
+    ops: float
+    totals: Totals
+
+
+class ScrapedCounter:
+    """The counter of one application. A rise counts operations since the counter last rose.
+
+    Intervals without a rise in which the tenant accessed nothing are left out of that time. The
+    first rise gives no rate, because it is unknown when its operations began.
+    """
+
+    def __init__(self) -> None:
+        self._rise: _Rise | None = None
+        self._last: Totals | None = None
+        self._value: float | None = None
+        self._risen: _Risen | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Start again: the next value cannot be compared with earlier ones."""
+        self._rise = self._value = self._risen = None
+        self._total = self._rate = self._lasts_s = 0.0
+        self._active_s = self._idle_s = 0.0
+
+    @property
+    def ops(self) -> float | None:
+        """Operations/s since the previous rise; None unless it rose in the last interval."""
+        return None if self._rise is None else self._rise.ops
+
+    def sample(self, time_s: float, device_read_us: float | None) -> Sample | None:
+        """The time since the previous rise as one interval; None if no page was accessed in it."""
+        rise = self._rise
+        if rise is None or rise.totals.accesses <= 0:
+            return None
+        done, miss_ratio = rise.totals, min(1.0, rise.totals.misses / rise.totals.accesses)
+        found = Sample(
+            time_s,
+            rise.lasts_s,
+            rise.ops,
+            miss_ratio,
+            int(done.accesses),
+            None,
+            device_read_us,
+        )
+        calls = done.read_calls
+        if calls <= 0:
+            return found
+        return found._replace(read_us=done.read_time_us / calls, reads_per_call=done.misses / calls)
+
+    def take(self, found: Scrape | None, totals: Totals, elapsed_s: float) -> float:
+        """Take in an interval; return the operations so far, or NaN while they are unknown.
+
+        Until the counter rises again, the total grows at the rate of the last rise, for no longer
+        than that rise took. Averages over intervals then do not depend on how often the counter is
+        published.
+        """
+        last, self._last, self._rise = self._last, totals, None
+        if last is None or any(now < then for now, then in zip(totals, last, strict=True)):
+            self.forget()
+        elif totals.accesses > last.accesses:
+            self._active_s += elapsed_s
+        else:
+            self._idle_s += elapsed_s
+        if found is None:
+            return NAN
+        if self._value is None or found.value < self._value:
+            self.forget()
+            self._value = self._total = found.value
+        elif found.value > self._value:
+            self._rises(found, found.value - self._value, totals, elapsed_s)
+        goes_on_s = min(self._active_s, self._lasts_s)
+        self._total = max(self._total, self._value + self._rate * goes_on_s)
+        return self._total
+
+    def _rises(self, found: Scrape, by: float, totals: Totals, elapsed_s: float) -> None:
+        since, now = self._risen, _Risen(found.time_s, totals)
+        if since is not None and now.time_s > since.time_s:
+            passed_s = now.time_s - since.time_s
+            done = Totals(*(to - of for to, of in zip(totals, since.totals, strict=True)))
+            # The last interval counts in any case, because the counter rose in it. If the
+            # application accesses no pages at all, accesses do not show when it was idle.
+            idle_s = self._idle_s if done.accesses > 0 else 0.0
+            lasts_s = min(passed_s, max(elapsed_s, passed_s - idle_s))
+            self._rise = _Rise(lasts_s, by / lasts_s, done)
+            self._rate, self._lasts_s = by / lasts_s, lasts_s
+        self._value, self._risen = found.value, now
+        self._active_s = self._idle_s = 0.0
 
 
 def is_own(address: str) -> bool:
@@ -31,7 +149,7 @@ class NodeScrape:
     The placeholder `{node}` in a URL stands for the address from which the node's agent connects.
     """
 
-    def __init__(self, scraped: Callable[[Indicator], float | None]) -> None:
+    def __init__(self, scraped: Scraped) -> None:
         self._scraped = scraped
         self._address, self._is_here = LOOPBACK, True
 
@@ -39,7 +157,7 @@ class NodeScrape:
         """Follow the agent: a session began from the network address `address`."""
         self._address, self._is_here = address, is_own(address)
 
-    def __call__(self, indicator: Indicator) -> float | None:
+    def __call__(self, indicator: Indicator) -> Scrape | None:
         """The last value, or None if unknown.
 
         Raises InputError for a URL of the controller's host if the node is another host.

@@ -24,15 +24,16 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
-from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
+from cachepilot.model.throughput import ModelKind
+from cachepilot.node.deciding import before_pin, first_memory, others, policies, presence
 from cachepilot.node.deciding.before_pin import BeforePin
-from cachepilot.node.deciding.memory import MemoryCycle, did_ops, interval
+from cachepilot.node.deciding.memory import interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
-from cachepilot.node.deciding.unconfirmed import foreign
 from cachepilot.node.deciding.wish import NO_WISH, Wish
+from cachepilot.node.deciding.worth import MemoryCycle
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES
@@ -73,7 +74,7 @@ class Look:
     nothing else begins. Tenants that are `restored` get back the protected share of their first
     memory. `plan_objectives` are those that the plan was made for, with targets corrected by the
     error of the model. `fallen` are tenants that missed an SLO in the last interval by more than
-    intervals scatter.
+    intervals scatter. `model` is the throughput model that the plan was made by.
     """
 
     collected: Collected
@@ -81,6 +82,7 @@ class Look:
     objectives: Objectives
     plan_objectives: Objectives
     step_bytes: int
+    model: ModelKind
     refused: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[str, Wish] = field(default_factory=dict)
     short: frozenset[str] = frozenset()
@@ -138,7 +140,7 @@ class Decider:
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
         self.recents = _recents(self.recents, collected.seen)
-        self.left_alone = yielded.left_alone(collected, objectives, self.recents)
+        self.left_alone = others.left_alone(collected, objectives, self.recents)
         self.shifts = {}
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
@@ -215,7 +217,7 @@ class Decider:
             if name in collected.seen and collected.seen[name].tenant.policy != policy:
                 found.add(name)
         stuck = memory_rollout.held(self.state.memory, collected.time_s)
-        return foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
+        return others.foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
     def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
         """Limits below which the goal `least_memory` plans nothing, bytes by cgroup.
@@ -242,7 +244,7 @@ class Decider:
         moving = asked.keeping_policy(memories, collected.time_s)
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
-            moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
+            moving | others.foreign(states, collected.seen), self._is_gap, look.may_begin,
             self.state.costs,
         )  # fmt: skip
         wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
@@ -253,30 +255,29 @@ class Decider:
         }
         busy = self.held(collected) | swapped.keys() | self.left_alone
         self._swapped = swapped
-        seen = interval(
-            MemoryCycle(
-                collected=collected,
-                plan=look.plan,
-                objectives=look.plan_objectives,
-                states=states,
-                shifts=self.shifts,
-                elapsed_s=self._elapsed_s,
-                step_bytes=look.step_bytes,
-                short=look.short,
-                busy=busy,
-                ordered={n for n, wish in look.orders.items() if wish.limit_bytes is not None},
-                away=frozenset(self.state.away),
-                may_begin=look.may_begin and not look.limits_fixed,
-                is_gap=self._is_gap,
-                restored=look.restored,
-                yielded=self.left_alone,
-                fallen=look.fallen,
-                lacks=partial(self._lacks, collected),
-                hits=lambda cgroup: self.recents[cgroup].turnover.hits,
-            ),
-            self.config,
+        memory_cycle = MemoryCycle(
+            collected=collected,
+            plan=look.plan,
+            objectives=look.plan_objectives,
+            model=look.model,
+            states=states,
+            shifts=self.shifts,
+            elapsed_s=self._elapsed_s,
+            step_bytes=look.step_bytes,
+            short=look.short,
+            busy=busy,
+            ordered={n for n, wish in look.orders.items() if wish.limit_bytes is not None},
+            away=frozenset(self.state.away),
+            may_begin=look.may_begin and not look.limits_fixed,
+            is_gap=self._is_gap,
+            restored=look.restored,
+            yielded=self.left_alone,
+            fallen=look.fallen,
+            lacks=partial(self._lacks, collected),
+            hits=lambda cgroup: self.recents[cgroup].turnover.hits,
         )
-        self._note_kept(cycle)
+        seen = interval(memory_cycle, self.config)
+        self._note_kept(memory_cycle)
         moved = memory.step(memories, seen, self.config)
         for one in moved:
             if one.event is Event.TRIAL:
@@ -298,10 +299,10 @@ class Decider:
         trust, kept = collected.seen[cgroup].tenant.trust, self.recents[cgroup].kept
         return kept.is_lacking(did_ops, trust, self.config.least_gain)
 
-    def _note_kept(self, cycle: Cycle) -> None:
+    def _note_kept(self, cycle: MemoryCycle) -> None:
         for action in cycle.plan.actions:
             seen, kept = cycle.collected.seen[action.cgroup], self.recents[action.cgroup].kept
-            kept.take(seen.tenant.trust, action.kept_ops, did_ops(seen, cycle.page_us))
+            kept.take(seen.tenant.trust, action.kept_ops, cycle.did_ops(seen))
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
         """Add up the seconds that each tenant lost or gained against what it keeps.

@@ -10,7 +10,7 @@ from cachepilot.domain.objectives.objective import Objective, Objectives, size_b
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.recommended import Recommendation
 from cachepilot.domain.snapshot import Curves
-from cachepilot.model.throughput import ops_at
+from cachepilot.model.throughput import ModelKind, tenant_throughput
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sense.wire_curves import value_at
@@ -28,13 +28,14 @@ class Advice:
     """The recommendations for a node after a cycle, and what they are based on.
 
     `collected` is the node with the recommendations in force. `plan` is the plan that was made for
-    it by calibrated curves.
+    it by calibrated curves and by the throughput model `model`.
     """
 
     collected: Collected
     plan: Plan
     objectives: Objectives
     advised: Mapping[str, Advised]
+    model: ModelKind
 
     @cached_property
     def _actions(self) -> dict[str, Action]:
@@ -80,15 +81,15 @@ class _Shown:
         self, advice: Advice, present: Seen, shadow: Seen, objective: Objective, curves: Curves
     ) -> None:
         self._present, self._curves, self._objective = present, curves, objective
-        self._device, self._wait_us = advice.collected.snapshot.device, advice.plan.device_wait_us
+        device, self._wait_us = advice.collected.snapshot.device, advice.plan.device_wait_us
+        self._throughput = tenant_throughput(present.tenant, device, advice.model)
         self._budget = advice.collected.snapshot.node.budget_bytes
         self._floor = present.wire.floor_bytes
         self._policy, self._limit = shadow.tenant.policy, shadow.limit_bytes
         self._ops_there = self._ops(self._miss(self._limit))
 
     def _ops(self, miss: float) -> float:
-        demand = self._present.tenant.demand
-        return ops_at(demand, self._device, self._wait_us, min(1.0, max(0.0, miss)))
+        return self._throughput.ops(self._wait_us, min(1.0, max(0.0, miss)))
 
     def _miss(self, limit_bytes: int) -> float:
         return miss_at(self._curves, self._policy, limit_bytes)

@@ -8,7 +8,6 @@ WINDOW intervals.
 
 from typing import NamedTuple
 
-from cachepilot.domain.objectives.objective import Counter
 from cachepilot.sense.collect import Seen
 
 
@@ -36,15 +35,14 @@ def shown_readings(seen: Seen) -> ShownReadings:
 def operations(seen: Seen) -> float | None:
     """Return operations/s of the last interval; None if nothing was done, or it is not known.
 
-    A tenant that accessed pages and completed no operation is slow, not idle: its 0 counts. That
-    does not hold for a counter scraped from an application. It is scraped at other times than
-    accesses are counted, so that one that has not risen may not have been scraped since.
+    A tenant that accessed pages and completed no operation is slow, not idle: its 0 counts. Between
+    two rises of a counter scraped from an application, None: a rise is spread over the whole time
+    since the counter last rose.
     """
     pages = seen.pages
     if pages is None:
         return None
-    is_with_accesses = seen.indicator.counter is not Counter.PROMETHEUS
-    return pages.ops if pages.ops or (is_with_accesses and pages.accesses) else None
+    return pages.ops if pages.ops or pages.accesses else None
 
 
 def measured(kind: str, seen: Seen) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cachepilot.domain.objectives.objective import UPPER, Goal, Objective, Objectives
 from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.model.limit_calibration import Shifts
-from cachepilot.model.throughput import ops_at
+from cachepilot.model.throughput import ModelKind, tenant_throughput
 from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.calibrated import miss_at
 from cachepilot.node.shown.readings import measured
@@ -26,7 +26,9 @@ MARGIN_MIN = 0.01
 class Targets:
     """The targets of the tenants of one node. What is learnt of them is lost on a restart."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: ModelKind) -> None:
+        """`model` is that by which the planner predicts."""
+        self._model = model
         self._errors: dict[tuple[str, str], TargetError] = {}
         self._named: dict[tuple[str, str], SloOutcome] = {}
         self._fallen: frozenset[str] = frozenset()
@@ -62,7 +64,9 @@ class Targets:
                     continue
                 told = 0.0
                 if kind == "throughput_ops" and miss is not None:
-                    told = ops_at(seen.tenant.demand, collected.snapshot.device, wait_us, miss)
+                    device = collected.snapshot.device
+                    model = tenant_throughput(seen.tenant, device, self._model)
+                    told = model.ops(wait_us, miss)
                 met = None if cgroup in unsettled else is_met(kind, value, target)
                 error.take((seen.tenant.policy, seen.wire.limit_bytes), value, told, met)
         self._fallen = frozenset(fallen)
