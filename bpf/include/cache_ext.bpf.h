@@ -11,8 +11,8 @@
  * this order:
  *   POLICY_STATE(struct NAME_state)    optional: state of one instance, read and written as
  *                                      STATE->field, zero at init
- *   POLICY_FOLIO_STATE(struct X)       optional: state of one folio, FOLIO_STATE(folio)->field, zero
- *                                      when the folio is added; policy.toml states its size
+ *   POLICY_FOLIO_STATE(struct X)       optional: state of one folio, FOLIO_STATE(folio)->field,
+ *                                      zero when the folio is added; policy.toml states its size
  *   CACHE_EXT_HOOK(ret, name, args...) one function for each hook that the policy implements (no
  *                                      argument may be named ctx: BPF_PROG uses that name)
  *   CACHE_EXT_OPS(NAME, .init = HOOK(function), ...)   the table of hooks
@@ -31,9 +31,7 @@
 #include "native/types.h"
 #endif
 
-/*
- * Maximum number of candidates of one eviction request, and of folios in one batch that is scored.
- */
+/* Maximum number of candidates of one eviction request, and of folios that one batch scores. */
 #define CACHE_EXT_MAX_CANDIDATES 32
 #define CACHE_EXT_MAX_BATCH 512
 

@@ -20,12 +20,12 @@
  * In decide_window:
  *   u64  bpf_cache_ext_cached_before(window)   length of the run of cached pages that ends right
  *                                              before window->index
- *   u64  bpf_cache_ext_cached_after(window)    likewise of the run right behind it; both look at up
- *                                              to 512 pages
+ *   u64  bpf_cache_ext_cached_after(window)    likewise of the run right behind it; both look at no
+ *                                              more than window->max_pages pages, and at most 512
  *   int  bpf_cache_ext_prefetch(window, u64 start, u32 size)
- *            Requests pages of the same file in addition to the window. A worker reads them soon; in
- *            simulation they are read after the window. Returns 0, or a negative errno if nothing
- *            will be read, for example because the range is not in the file or 64 requests wait.
+ *            Requests pages of the same file in addition to the window. A worker reads them soon;
+ *            in simulation they are read after the window. Returns 0, or a negative errno if
+ *            nothing will be read, for example if the range is not in the file or 64 requests wait.
  *
  * The kernel reads the pages that the application asked for, whatever the window is. It bounds the
  * window: it ends with the file, and has at most 32 blocks, at most the larger of 512 and
@@ -58,7 +58,7 @@ struct cache_ext_window_ctx {
 	u64 index;	/* the page that is not cached or has the mark */
 	u64 nr_wanted;	/* pages from index on that the reader asks for */
 	u64 file_pages; /* the file's size */
-	u64 prev_index; /* where the last read of the open file ended; all ones: no read yet */
+	u64 prev_index; /* page where the last read of the open file ended; all ones: none */
 	u64 last_start; /* the last window of the open file that was a single block */
 	u32 last_size;
 	u32 last_async_size;
