@@ -120,7 +120,7 @@ struct folio {
 	unsigned long memcg_data;
 };
 
-/* The flags of a folio, first before 6.18 and then since 6.18. */
+/* The flags of a folio: flags_word before 6.18, flags_struct since then. */
 struct folio___flags_word {
 	unsigned long flags;
 };
@@ -132,7 +132,8 @@ struct folio___flags_struct {
 };
 
 /*
- * The number of pages, first since 6.0 and then since 6.15. Before 6.0 the first tail page has it.
+ * The number of pages: _folio_nr_pages since 6.0, _nr_pages since 6.15. Before 6.0 the first tail
+ * page has it.
  */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
@@ -142,7 +143,7 @@ struct folio___nr_pages {
 	unsigned int _nr_pages;
 };
 
-/* 5.15 has no such fields in a folio; the first page has them. */
+/* 5.15 has no folios. These fields are in the first page instead. */
 struct page {
 	unsigned long flags;
 	struct address_space *mapping;

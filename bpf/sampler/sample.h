@@ -65,8 +65,8 @@ static __always_inline struct tenant_counts *counts_of(const struct cgroup_entry
 }
 
 /*
- * The state of the current task. If there is none, it is allocated if `create` is set; otherwise
- * NULL.
+ * The state of the current task. If it has none, one is created if `create` is set. NULL if there
+ * is none, or no memory.
  */
 static __always_inline struct task_state *state_of_current(bool create)
 {

@@ -317,7 +317,7 @@ int BPF_PROG(folio_added, void *folio)
 
 /*
  * The counts of the cgroup that the folio is charged to. Reclaim runs in the context of any task,
- * so the current cgroup does not tell.
+ * so the current cgroup may be another one.
  */
 static __always_inline struct tenant_counts *counts_of_owner(void *folio)
 {
