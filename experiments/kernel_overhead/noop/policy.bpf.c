@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy whose hooks do nothing. The framework keeps its records, and the kernel evicts. */
+/* Every hook and nothing in it: the framework keeps its books, the kernel evicts by itself. */
 #include "cache_ext.bpf.h"
 
 CACHE_EXT_HOOK(s32, noop_init, struct mem_cgroup *memcg)

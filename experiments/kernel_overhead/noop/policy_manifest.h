@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header that the build generates from policy.toml for the policies under bpf/. */
+/* What the build generates from policy.toml for the policies under bpf/. */
 #pragma once
 #define CACHE_EXT_POLICY noop
 #define CACHE_EXT_POLICY_NAME "noop"
