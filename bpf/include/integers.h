@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The kernel's names of integers, for programs in BPF. */
+/* The kernel's integer types, for BPF programs. */
 #ifndef CACHE_EXT_INTEGERS_H
 #define CACHE_EXT_INTEGERS_H
 

@@ -7,7 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* Generated from the policy.toml beside the policy: struct policy_tunables and its defaults. */
+/* Generated from the policy.toml of the policy: struct policy_tunables and its defaults. */
 #include "policy_manifest.h"
 
 extern u64 bpf_cache_ext_list_create(struct mem_cgroup *memcg) __ksym;
@@ -30,12 +30,16 @@ extern u64 bpf_cache_ext_page_key(struct folio *folio) __ksym;
 extern u32 bpf_cache_ext_folio_pages(struct folio *folio) __ksym;
 extern bool bpf_cache_ext_folio_unused(struct folio *folio) __ksym;
 /*
- * The name of the size argument tells the verifier how much of the result may be accessed. It does
- * so for pointers to bytes only: since 6.9 a void pointer from a kfunc is a number to the verifier.
+ * The name of the size argument tells the verifier how many bytes of the result may be accessed.
+ * This works for pointers to bytes only: since 6.9 the verifier takes a void pointer from a kfunc
+ * for a number.
  */
 extern u8 *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_size) __ksym;
 
-/* Not for hooks but for programs of type syscall, which may sleep: the pages that went, or an error. */
+/*
+ * For programs of type syscall, which may sleep, not for hooks. Returns the number of reclaimed
+ * pages, or a negative errno.
+ */
 extern s64 bpf_cache_ext_reclaim(u64 cgroup_id, u64 nr_pages) __ksym;
 
 #define POLICY_STATE(type) type cache_ext_state
@@ -49,14 +53,14 @@ extern s64 bpf_cache_ext_reclaim(u64 cgroup_id, u64 nr_pages) __ksym;
 		folio, sizeof(cache_ext_folio_state_t)))
 
 /*
- * Volatile, and a section and thus a map of their own: user space changes tunables of a running
- * policy through that map.
+ * Volatile and in a section of their own, which becomes a separate map: through it user space
+ * changes the tunables of a running policy.
  */
 SEC(".data.tunables")
 volatile struct policy_tunables cache_ext_tunables = {CACHE_EXT_TUNABLE_DEFAULTS};
 #define TUNABLE(field) (cache_ext_tunables.field)
 
-/* Never written to; to the verifier anyone might. */
+/* Never written, but the verifier must assume that it can change. */
 volatile u32 cache_ext_zero_word;
 #define cache_ext_zero() cache_ext_zero_word
 
@@ -69,7 +73,7 @@ volatile u32 cache_ext_zero_word;
 #define FOLIO_FLAG(folio, name)                                                                    \
 	((folio)->flags >> bpf_core_enum_value(enum pageflags, PG_##name) & 1)
 
-/* Being read or written, or in the batch of a processor that has not put it on the LRU yet. */
+/* The folio is locked, under writeback, or still in a per-CPU batch and not on the LRU yet. */
 static __always_inline bool cache_ext_folio_is_busy(struct folio *folio)
 {
 	return FOLIO_FLAG(folio, locked) || FOLIO_FLAG(folio, writeback) || !FOLIO_FLAG(folio, lru);

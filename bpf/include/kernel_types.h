@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that a policy touches, as minimal declarations that CO-RE relocates against
- * the running kernel's BTF, instead of a generated vmlinux.h of three megabytes.
+ * The few kernel types that a policy uses. These minimal declarations, which CO-RE relocates
+ * against the BTF of the running kernel, replace a generated vmlinux.h of three megabytes.
  */
 #ifndef CACHE_EXT_KERNEL_TYPES_H
 #define CACHE_EXT_KERNEL_TYPES_H
@@ -11,12 +11,12 @@
 #define NULL ((void *)0)
 #define ENOMEM 12
 
-/* libbpf's helper declarations only name this enumeration, which vmlinux.h would define. */
+/* Declared by vmlinux.h otherwise. The helper declarations of libbpf use no more than its name. */
 enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC
 };
 
-/* The bits of folio flags; only the names matter, CO-RE brings the kernel's numbers. */
+/* Bits of the folio flags. Only the names matter: CO-RE inserts the numbers of the kernel. */
 enum pageflags {
 	PG_locked,
 	PG_writeback,
@@ -32,7 +32,7 @@ struct folio {
 	unsigned long flags;
 	atomic_t _mapcount;
 };
-/* Nothing in it is accessed, but a mere name would not match the kernel's functions. */
+/* No field of it is accessed, but a forward declaration would not match the kernel's functions. */
 struct mem_cgroup {
 };
 
@@ -51,7 +51,7 @@ struct cache_ext_ops {
 	bool (*admit_folio)(u64 page_key);
 	u64 cgroup_id; /* set by the loader before the table is registered */
 	char name[32];
-	u64 flags; /* as those of policies published with cache_ext, see compat/ */
+	u64 flags; /* for policies published with cache_ext, see compat/; 0 otherwise */
 	void (*folio_advised)(struct folio *folio, u32 advice);
 	void (*folio_split)(struct folio *folio, struct folio *split_off);
 	void (*folio_counted)(struct folio *folio, u32 accesses);

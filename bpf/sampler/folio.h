@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is read of a folio, in whichever form the running kernel has it. What a kernel lacks is
- * known when the program is loaded, and the branch that reads it is removed by the verifier.
+ * Accessors for the fields of a folio, in whichever form the running kernel has them. Which fields
+ * a kernel has is known when the program is loaded; the verifier removes the branches that read the
+ * others.
  */
 #ifndef CACHEPILOT_SAMPLER_FOLIO_H
 #define CACHEPILOT_SAMPLER_FOLIO_H
@@ -13,7 +14,7 @@
 #include <bpf/bpf_core_read.h>
 
 #define MEMCG_DATA_FLAGS 0x3UL
-#define MEMCG_DATA_NOTES 0x7ffUL /* the same and the notes of cache_ext */
+#define MEMCG_DATA_NOTES 0x7ffUL /* the flags and the notes of cache_ext */
 
 static __always_inline bool folio_has_flag(void *folio, u64 flag)
 {
@@ -56,7 +57,7 @@ static __always_inline u64 pages_of(void *folio)
 	return BPF_CORE_READ((struct page *)tail, compound_nr);
 }
 
-/* Whether the kernel has what owner_of() reads. */
+/* Whether the kernel has the fields that owner_of() reads. */
 static __always_inline bool tells_owners(void)
 {
 	return (bpf_core_field_exists(struct folio, memcg_data) ||
@@ -66,7 +67,7 @@ static __always_inline bool tells_owners(void)
 	       bpf_core_field_exists(struct kernfs_node, id);
 }
 
-/* The cgroup that a folio is charged to; 0 for none. */
+/* The id of the cgroup that the folio is charged to; 0 for none. */
 static __always_inline u64 owner_of(void *folio)
 {
 	bool notes = bpf_core_field_exists(struct mem_cgroup___cache_ext, cache_ext);

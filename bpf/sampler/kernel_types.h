@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that the sampler reads, as minimal declarations that CO-RE relocates against
- * the running kernel's BTF. Fields are those that all kernels from 5.15 on have in common; of what
- * differs among them there is a flavour (NAME___FLAVOUR) for each form.
+ * The few kernel types that the sampler reads. CO-RE relocates these minimal declarations against
+ * the BTF of the running kernel. The fields are those that all kernels since 5.15 have in common.
+ * For a field that differs there is one flavour (NAME___FLAVOUR) for each form.
  */
 #ifndef CACHEPILOT_SAMPLER_KERNEL_TYPES_H
 #define CACHEPILOT_SAMPLER_KERNEL_TYPES_H
@@ -102,25 +102,25 @@ struct mem_cgroup {
 	struct cgroup_subsys_state css;
 };
 
-/* The field is there in kernels with cache_ext. */
+/* Kernels with cache_ext have this field. */
 struct mem_cgroup___cache_ext {
 	void *cache_ext;
 };
 
-/* The newest kernels charge folios through it; is_root came with that. */
+/* The newest kernels charge folios through an obj_cgroup; is_root was added with that change. */
 struct obj_cgroup {
 	struct mem_cgroup *memcg;
 	bool is_root;
 };
 
-/* From 5.16 on; what is read of it is in folio.h. */
+/* Since 5.16. folio.h reads these fields. */
 struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long memcg_data;
 };
 
-/* Before 6.18, and from then on. */
+/* The flags of a folio: flags_word before 6.18, flags_struct since then. */
 struct folio___flags_word {
 	unsigned long flags;
 };
@@ -131,7 +131,10 @@ struct folio___flags_struct {
 	} flags;
 };
 
-/* From 6.0 on, and from 6.15 on; before, the first tail page has the number of pages. */
+/*
+ * The number of pages: _folio_nr_pages since 6.0, _nr_pages since 6.15. Before 6.0 the first tail
+ * page has it.
+ */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
 };
@@ -140,7 +143,7 @@ struct folio___nr_pages {
 	unsigned int _nr_pages;
 };
 
-/* 5.15 has no folios: what they hold later is in their first page. */
+/* 5.15 has no folios. These fields are in the first page instead. */
 struct page {
 	unsigned long flags;
 	struct address_space *mapping;
@@ -154,7 +157,7 @@ struct folio_batch {
 	void *folios[1];
 };
 
-/* The same in 5.15. */
+/* A folio_batch of 5.15. */
 struct pagevec {
 	unsigned char nr;
 	void *pages[1];
@@ -163,7 +166,7 @@ struct pagevec {
 struct pipe_inode_info {
 };
 
-/* Its values differ from kernel to kernel. */
+/* The values differ between kernels. */
 enum pageflags {
 	PG_head = 6,
 	PG_swapbacked = 18,

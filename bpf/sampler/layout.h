@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the sampler and the agent agree on. The agent's side is agent/src/bpf/sampler_layout.rs,
- * whose tests compare sizes with those that the object file tells.
+ * The layout of the data that the sampler and the agent exchange. The agent's side is
+ * agent/src/bpf/sampler_layout.rs, whose tests compare the sizes with those in the object file.
  */
 #ifndef CACHEPILOT_SAMPLER_LAYOUT_H
 #define CACHEPILOT_SAMPLER_LAYOUT_H
 
-/* Buckets of wire::latency_bucket(). */
+/* Number of buckets of latency_bucket() in agent/src/latency.rs. */
 #define LATENCY_BUCKETS 104
 
-/* Of one cgroup: which counts are its own, and below which hash its accesses are events. */
+/* For one cgroup: the slot of its tenant's counts, and the largest hash of a sampled page. */
 struct cgroup_entry {
 	u64 threshold;
 	u32 slot;
 	u32 reserved;
 };
 
-/* Of one tenant on one CPU. */
+/* Counts of one tenant on one CPU. */
 struct tenant_counts {
 	u64 accesses;
 	u64 misses;
@@ -30,50 +30,52 @@ struct tenant_counts {
 	u64 latency[LATENCY_BUCKETS];
 };
 
-/* Tenants whose counts are in one map. */
+/* Number of tenants whose counts are in one map. */
 #define COUNTS_PART 16
 
-/* What could not be seen: events without room, pages not looked at, calls not followed. */
+/*
+ * Losses: events that found no room, pages that were not looked at, calls that were not followed.
+ */
 struct losses {
 	u64 dropped_events;
 	u64 unsampled_pages;
 	u64 untracked_calls;
 };
 
-/* Of one cgroup: what it lost, and how much of the ring it takes up. */
+/* For one cgroup: its losses, and its share of the ring. */
 struct cgroup_share {
 	struct losses lost;
-	/* Where the agent had read to when `waiting_bytes` began anew. */
+	/* Position up to which the agent had read when `waiting_bytes` was last reset. */
 	u64 read_to;
 	u64 waiting_bytes;
-	/* Pages that the kernel left out of its sample and that were looked at here. */
+	/* Pages that the kernel left out of its sample and that read_rest looked at. */
 	u64 rest_pages;
 };
 
-/* What the agent asks of a kernel that counts by itself: of which cgroup, below which hash. */
+/* For a kernel that counts by itself: the cgroup to watch, and the threshold of its sample. */
 struct watch_request {
 	u64 cgroup;
 	u64 threshold;
 };
 
-/* Cgroups whose counts are read at once. */
+/* Maximum number of cgroups whose counts are read at once. */
 #define READ_AT_ONCE 64
 
-/* Those whose counts are wanted. */
+/* The cgroups whose counts are requested. */
 struct counts_request {
 	u64 count;
 	u64 cgroups[READ_AT_ONCE];
 };
 
-/* The kernel's CACHE_EXT_WRITE and CACHE_EXT_MMAP. */
+/* Equal to CACHE_EXT_WRITE and CACHE_EXT_MMAP of the kernel. */
 #define EVENT_WRITE 1
 #define EVENT_MMAP 2
-/* The page is charged to a cgroup that is not the tenant's. */
+/* The page is charged to a cgroup of another tenant or of none. */
 #define EVENT_ELSEWHERE 4
-/* No access: the page is gone though reclaim did not take it. */
+/* Not an access: the page was removed from the cache, but not by reclaim. */
 #define EVENT_REMOVAL 8
 
-/* One access to one page: a record of docs/reference/trace_format.md, with more flags. */
+/* One access to one page: a record of docs/reference/trace_format.md with additional flags. */
 struct event {
 	u64 time_ns;
 	u64 cgroup;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The folio in a place of a file, found in its page cache as xa_load() finds it (lib/xarray.c): no
- * helper does that for a program. Programs are called with RCU held, and what is read of a node
- * that is freed nevertheless is read safely.
+ * Finds the folio at an index of a file in its page cache, as xa_load() does (lib/xarray.c). No
+ * helper does this for a BPF program. Programs run under RCU. If a node is freed nevertheless, the
+ * read is still safe, because it cannot fault.
  */
 #ifndef CACHEPILOT_SAMPLER_PAGE_TREE_H
 #define CACHEPILOT_SAMPLER_PAGE_TREE_H
@@ -13,11 +13,11 @@
 
 #include <bpf/bpf_core_read.h>
 
-/* 64 bits of an index, at least 4 a level. */
+/* Maximum depth of the tree: an index has 64 bits, and each level at least 4 of them. */
 #define TREE_LEVELS 16
 #define ENTRY_KIND 3UL
 #define ENTRY_INTERNAL 2UL
-/* Internal entries up to this are no nodes; those below the number of slots are siblings. */
+/* Internal entries up to this value are not nodes. Those below the number of slots are siblings. */
 #define LAST_NO_NODE 4096UL
 
 static __always_inline bool is_node(u64 entry)
@@ -35,7 +35,9 @@ static __always_inline u64 slot_of(u64 node, u64 slot)
 	return entry;
 }
 
-/* NULL when nothing is cached there, or the kernel keeps its page cache in another way. */
+/*
+ * Returns NULL if nothing is cached at this index, or if this kernel's page cache has another form.
+ */
 static __always_inline void *folio_at(struct address_space *mapping, u64 index)
 {
 	u64 slots, slot, entry;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which pages of a call are in the sample. Its functions are global ones, which the verifier looks
- * at once: it follows a loop page by page, and when this was a part of its callers, that of 6.1 did
- * not come to an end within minutes on an emulated CPU.
+ * Decides which pages of a call are in the sample. The functions on pages are global, so the
+ * verifier checks each of them once. It follows a loop page by page: when these loops were part of
+ * their callers, the verifier of 6.1 did not finish within minutes on an emulated CPU.
  */
 #ifndef CACHEPILOT_SAMPLER_PAGES_H
 #define CACHEPILOT_SAMPLER_PAGES_H
@@ -14,16 +14,19 @@
 
 #define PAGE_SHIFT 12
 #define CHUNK_PAGES 256
-/* Most chunks of one call that are looked at, 256 MiB: it bounds how long a program runs. */
+/*
+ * Maximum number of chunks of one call that are looked at, 256 MiB. It bounds the run time of a
+ * program.
+ */
 #define MAX_CHUNKS 256
 
 /*
- * What the pages of a call have in common. Global functions are given its address, as they take
- * numbers and memory alone, no pointers into the kernel.
+ * The data that the pages of a call have in common. A global function gets its address, because its
+ * arguments can be numbers and memory, but not pointers into the kernel.
  */
 struct sampling {
 	struct event event;
-	/* Where to look up who is charged; 0: nowhere. */
+	/* Page cache in which to look up who is charged for a page; 0: no lookup. */
 	u64 mapping;
 };
 
@@ -48,19 +51,22 @@ static __always_inline u64 sample_hash(const struct event *event, u64 index)
 	return (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
 }
 
-/* Whether somebody else is charged for a page: then the tenant's own cache does not decide on it. */
+/*
+ * Whether the page is charged to a cgroup of another tenant or of none. The tenant's own cache then
+ * does not decide whether the page stays.
+ */
 static __always_inline bool is_elsewhere(const struct event *event, u64 mapping, u64 index)
 {
 	void *folio = folio_at((struct address_space *)mapping, index);
 	u64 owner = 0;
 
-	/* Accesses are told without it as well. */
+	/* If the kernel lacks these fields, accesses are reported all the same. */
 	if (folio && tells_owners())
 		owner = owner_of(folio);
 	return owner && !same_tenant(event->cgroup, owner);
 }
 
-/* Reports a page whose hash is up to the threshold. */
+/* Reports the page if its hash is at most the threshold. */
 __attribute__((noinline)) int sample_page(struct sampling *of, u64 index, u64 threshold)
 {
 	if (!of || sample_hash(&of->event, index) > threshold)
@@ -78,7 +84,10 @@ static __always_inline u64 chunks_of(u64 pages)
 	return (pages + CHUNK_PAGES - 1) / CHUNK_PAGES;
 }
 
-/* The same of one chunk of pages [first, first + pages), the `turn`-th, counted round. */
+/*
+ * The same for one chunk of the pages [first, first + pages). `turn` modulo the number of chunks
+ * selects the chunk.
+ */
 __attribute__((noinline)) int sample_chunk(struct sampling *of, u64 first, u64 pages, u64 turn,
 					   u64 threshold)
 {
@@ -92,9 +101,10 @@ __attribute__((noinline)) int sample_chunk(struct sampling *of, u64 first, u64 p
 }
 
 /*
- * The same of any number of pages. Returns how many were looked at: of more than MAX_CHUNKS chunks
- * so many, from a random one on and round, so that each is as likely as another. Nothing but `i`
- * changes from turn to turn: the verifier of 6.1 takes each value of anything else for a new state.
+ * The same for any number of pages. Returns the number of pages that it looked at. If there are
+ * more than MAX_CHUNKS chunks, it looks at MAX_CHUNKS of them, starting with a random one and
+ * wrapping around, so that each chunk is equally likely. Only `i` changes between iterations: the
+ * verifier of 6.1 takes each value of any other variable for a new state.
  */
 __attribute__((noinline)) int sample_pages(struct sampling *of, u64 first, u64 pages, u64 threshold)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Pages that are gone though reclaim did not take them: of files that were truncated or removed,
- * and those that were dropped on request. Caches that are simulated must not go on to hold them.
+ * Reports pages that leave the page cache without reclaim: pages of files that are truncated or
+ * removed, and pages that are dropped on request. The agent removes them from its simulated caches.
  */
 #ifndef CACHEPILOT_SAMPLER_REMOVED_H
 #define CACHEPILOT_SAMPLER_REMOVED_H
@@ -9,10 +9,10 @@
 #include "folio.h"
 #include "pages.h"
 
-/* Most folios of one batch, in any of these kernels. */
+/* Maximum number of folios in one batch, in all of these kernels. */
 #define MAX_BATCH 31
 
-/* Reports the pages of a folio that are in the sample of whom it is charged to. */
+/* Reports the pages of the folio that are in the sample of the cgroup that it is charged to. */
 __attribute__((noinline)) int folio_gone(u64 *address)
 {
 	void *folio = address ? (void *)*address : NULL;
@@ -22,7 +22,7 @@ __attribute__((noinline)) int folio_gone(u64 *address)
 	struct cgroup_entry *entry;
 	struct inode *host;
 
-	/* Shared memory is no page cache. */
+	/* Shared memory does not count as page cache. */
 	if (folio_has_flag(folio, bpf_core_enum_value(enum pageflags, PG_swapbacked)))
 		return 0;
 	event->cgroup = owner_of(folio);
@@ -48,7 +48,7 @@ static __always_inline int removed_alone(void *folio)
 	return folio_gone(&address);
 }
 
-/* Truncation takes folios out by the batch. */
+/* Truncation removes folios in batches. */
 SEC("fentry/delete_from_page_cache_batch")
 int BPF_PROG(folios_removed, struct address_space *mapping, void *batch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring of sampled accesses, who may have how much of it, and what found no room. */
+/* The ring of sampled accesses, the share of each cgroup in it, and the count of lost events. */
 #ifndef CACHEPILOT_SAMPLER_RING_H
 #define CACHEPILOT_SAMPLER_RING_H
 
@@ -13,13 +13,13 @@
 #include "layout.h"
 
 /*
- * A cgroup may have so many times of the ring what is free of it: alone four fifths, of which what
- * others need is never taken (Choudhury and Hahne, "Dynamic Queue Length Thresholds for
- * Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998).
+ * A cgroup may use up to RING_SHARE times as much of the ring as is free. A single cgroup may thus
+ * use four fifths, and the rest stays free for others (Choudhury and Hahne, "Dynamic Queue Length
+ * Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998).
  */
 #define RING_SHARE 4
 
-/* Of all cgroups together. */
+/* Losses of all cgroups together. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -27,7 +27,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/* The agent makes an entry for every cgroup before it is tracked. */
+/* The agent adds an entry for each cgroup before the cgroup is tracked. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, u64);
@@ -40,7 +40,7 @@ struct {
 	__uint(max_entries, 1 << 22);
 } events SEC(".maps");
 
-/* A preempting task may be in another program on the same counts. */
+/* Atomic, because a task that preempts this one may run another program on the same counts. */
 #define ADD(counter, value) __sync_fetch_and_add(&(counter), value)
 
 #define LOSE(cgroup, counter, value)                                                               \
@@ -55,7 +55,10 @@ struct {
 			ADD(share_->lost.counter, value);                                          \
 	} while (0)
 
-/* CPUs that find the agent to have read at once may each begin anew: a few events too many. */
+/*
+ * Whether the cgroup may add an event. CPUs that see at the same time that the agent has read may
+ * each reset waiting_bytes, so the cgroup may get room for a few events too many.
+ */
 static __always_inline bool has_room(struct cgroup_share *share)
 {
 	u64 read_to = bpf_ringbuf_query(&events, BPF_RB_CONS_POS);

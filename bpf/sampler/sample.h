@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Maps, and what is done with an access once it is known: counted, hashed, perhaps reported. */
+/*
+ * Maps, and what happens to an access: it is counted, its pages are hashed, and those in the sample
+ * are reported.
+ */
 #ifndef CACHEPILOT_SAMPLER_SAMPLE_H
 #define CACHEPILOT_SAMPLER_SAMPLE_H
 
 #include "pages.h"
 
-/* Pages [first, last] of a file that a call in progress asked for; mapping is 0 between calls. */
+/* Pages [first, last] of a file that the current call asked for; mapping is 0 between calls. */
 struct range {
 	u64 mapping;
 	u64 first;
 	u64 last;
 };
 
-/* What a task is doing. A read may fault on its buffer, hence one range for each kind. */
+/*
+ * The current calls of a task. There is one range per kind of call, because a read may fault on its
+ * buffer.
+ */
 struct task_state {
 	struct range read;
 	struct range fault;
 	struct range write;
 	u64 began_ns;
-	/* The page with which the last read of this open file ended, and where a splice began. */
+	/* The page in which the last read of this open file ended, and the start of a splice. */
 	s64 previous;
 	s64 spliced_from;
 };
 
-/* Counts of tenants by the low bits of their slots. */
+/* Counts of COUNTS_PART tenants, indexed by the low bits of their slots. */
 struct counts_part {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(key_size, sizeof(u32));
@@ -32,8 +38,8 @@ struct counts_part {
 };
 
 /*
- * Counts take 1 KiB for each tenant and CPU, so there are parts for the slots in use and no others:
- * the agent makes and removes them, and says before loading how many there may be.
+ * Counts take 1 KiB per tenant and CPU, so there are parts only for the slots in use. The agent
+ * adds and removes parts, and sets their maximum number before loading.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -58,14 +64,20 @@ static __always_inline struct tenant_counts *counts_of(const struct cgroup_entry
 	return of_part ? bpf_map_lookup_elem(of_part, &place) : NULL;
 }
 
-/* The state of the current task; made when `create` is set and there is none. */
+/*
+ * The state of the current task. If it has none, one is created if `create` is set. NULL if there
+ * is none, or no memory.
+ */
 static __always_inline struct task_state *state_of_current(bool create)
 {
 	return bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL,
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 }
 
-/* The state of the current task for a call that begins; NULL when its cgroup is not tracked. */
+/*
+ * The state of the current task for a call that begins. NULL if its cgroup is not tracked, or if
+ * there is no memory for the state.
+ */
 static __always_inline struct task_state *state_of_call(void)
 {
 	u64 cgroup = bpf_get_current_cgroup_id();
@@ -80,7 +92,7 @@ static __always_inline struct task_state *state_of_call(void)
 }
 
 /*
- * Counts accesses to `pages` pages from `first` on, and reports those whose hash is up to the
+ * Count accesses to `pages` pages from `first` on, and report those whose hash is at most the
  * threshold of the cgroup.
  */
 static __always_inline void accessed(const struct cgroup_entry *entry, struct tenant_counts *of,
@@ -109,7 +121,7 @@ static __always_inline void accessed(const struct cgroup_entry *entry, struct te
 		LOSE(cgroup, unsampled_pages, pages - seen);
 }
 
-/* wire::latency_bucket(). */
+/* The same as latency_bucket() in agent/src/latency.rs. */
 static __always_inline u32 latency_bucket(u64 ns)
 {
 	u64 us = ns / 1000;

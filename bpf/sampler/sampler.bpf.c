@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Counts what cgroups do with the page cache, and reports sampled accesses. See README.md for the
- * attach points and what each can and cannot see.
+ * Counts the page cache events of cgroups, and reports sampled accesses. README.md lists the attach
+ * points and what each one can and cannot see.
  */
 #include "folio.h"
 #include "removed.h"
 #include "sample.h"
 
 #define FGP_WRITE 0x08
-/* Above it there is how much is to be written, as the order of a folio (fgf_set_order(), 6.6). */
+/*
+ * The bits above FGF_ORDER_SHIFT have the size of a write as the order of a folio (fgf_set_order(),
+ * since 6.6).
+ */
 #define FGF_ORDER_SHIFT 26
 #define VM_FAULT_NOPAGE 0x100
 #define VM_FAULT_LOCKED 0x200
@@ -19,7 +22,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Reads: everything that goes through the page cache's own read path. */
+/* Reads: all calls that use the read path of the page cache. */
 
 SEC("fentry/filemap_read")
 int BPF_PROG(read_begin, struct kiocb *iocb, struct iov_iter *iter)
@@ -41,7 +44,10 @@ int BPF_PROG(read_begin, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-/* A page that the last read of the same open file ended in is not accessed anew, as in the kernel. */
+/*
+ * As in the kernel, the page in which the last read of the same open file ended is not accessed
+ * again.
+ */
 SEC("fexit/filemap_read")
 int BPF_PROG(read_end, struct kiocb *iocb, struct iov_iter *iter, s64 already, s64 result)
 {
@@ -75,7 +81,9 @@ int BPF_PROG(read_end, struct kiocb *iocb, struct iov_iter *iter, s64 already, s
 	return 0;
 }
 
-/* sendfile() and splice(), a path of its own since 6.5; before, it ends in filemap_read(). */
+/*
+ * sendfile() and splice(). Before 6.5 they end in filemap_read(), since then they have this path.
+ */
 SEC("fentry/filemap_splice_read")
 int BPF_PROG(splice_begin, struct file *file, s64 *position, struct pipe_inode_info *pipe,
 	     u64 bytes)
@@ -118,7 +126,7 @@ int BPF_PROG(splice_end, struct file *file, s64 *position, struct pipe_inode_inf
 	return 0;
 }
 
-/* Buffered writes: the page that is written to is looked up, and made when it is not cached. */
+/* Buffered writes: the kernel looks up the page to write to, and adds it if it is not cached. */
 
 static __always_inline u64 pages_to_write(u32 flags)
 {
@@ -176,7 +184,7 @@ int BPF_PROG(write_end, struct address_space *mapping, u64 index, u32 flags, u32
 	return write_ended(mapping, index, flags, found);
 }
 
-/* The same in the newest kernels. */
+/* Buffered writes in the newest kernels. */
 SEC("fentry/__filemap_get_folio_mpol")
 int BPF_PROG(write_begin_mpol, struct address_space *mapping, u64 index, u32 flags)
 {
@@ -190,7 +198,7 @@ int BPF_PROG(write_end_mpol, struct address_space *mapping, u64 index, u32 flags
 	return write_ended(mapping, index, flags, found);
 }
 
-/* The same in 5.15. */
+/* Buffered writes in 5.15. */
 SEC("fentry/pagecache_get_page")
 int BPF_PROG(write_begin_old, struct address_space *mapping, u64 index, u32 flags)
 {
@@ -203,7 +211,7 @@ int BPF_PROG(write_end_old, struct address_space *mapping, u64 index, u32 flags,
 	return write_ended(mapping, index, flags, found);
 }
 
-/* Page faults of mapped files: accesses that have a page table entry already go unseen. */
+/* Page faults of mapped files. Accesses through an existing page table entry are not seen. */
 
 static __always_inline void mapped(struct vm_fault *vmf)
 {
@@ -214,7 +222,7 @@ static __always_inline void mapped(struct vm_fault *vmf)
 
 	if (!of)
 		return;
-	/* Shared memory has some of its faults there, and is no page cache. */
+	/* Some faults of shared memory take this path, but it does not count as page cache. */
 	mapping = vmf->vma->vm_file->f_mapping;
 	if (mapping->host->i_sb->s_magic != TMPFS_MAGIC)
 		accessed(entry, of, cgroup, mapping, vmf->pgoff, 1, EVENT_MMAP, bpf_ktime_get_ns());
@@ -241,7 +249,7 @@ int BPF_PROG(fault_begin, struct vm_fault *vmf)
 	return 0;
 }
 
-/* A fault that is to be tried again is not an access yet. */
+/* A fault that is to be retried is not an access yet. */
 SEC("fexit/filemap_fault")
 int BPF_PROG(fault_end, struct vm_fault *vmf, u32 result)
 {
@@ -255,9 +263,9 @@ int BPF_PROG(fault_end, struct vm_fault *vmf, u32 result)
 	return 0;
 }
 
-/* Folios that come and go. */
+/* Folios that are added and removed. */
 
-/* How many of the pages [first, last] a call in progress asked for. */
+/* Number of the pages [first, last] that a current call asked for. */
 static __always_inline u64 demanded(const struct range *range, u64 mapping, u64 first, u64 last)
 {
 	if (range->mapping != mapping || range->first > last || range->last < first)
@@ -270,8 +278,9 @@ static __always_inline u64 demanded(const struct range *range, u64 mapping, u64 
 }
 
 /*
- * What a call in progress asked for was missed; everything else in files was brought ahead of use.
- * A file system's own blocks are in the cache of its device and count only when that is read.
+ * Pages that a current call asked for are misses. All other pages of files count as readahead.
+ * Metadata blocks of a file system are in the page cache of its block device, and count only if a
+ * read of that device is in progress.
  */
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(folio_added, void *folio)
@@ -306,7 +315,10 @@ int BPF_PROG(folio_added, void *folio)
 	return 0;
 }
 
-/* The counts of the cgroup that a folio is charged to: reclaim runs in anyone's context. */
+/*
+ * The counts of the cgroup that the folio is charged to. Reclaim runs in the context of any task,
+ * so the current cgroup may be another one.
+ */
 static __always_inline struct tenant_counts *counts_of_owner(void *folio)
 {
 	struct cgroup_entry *entry = entry_of(owner_of(folio));
@@ -314,7 +326,7 @@ static __always_inline struct tenant_counts *counts_of_owner(void *folio)
 	return entry ? counts_of(entry) : NULL;
 }
 
-/* Reclaim leaves a shadow; truncation and dropping on request leave none. */
+/* Reclaim leaves a shadow entry. Truncation and dropping on request leave none. */
 static __always_inline int removed(void *folio, void *shadow)
 {
 	struct tenant_counts *of;
@@ -333,7 +345,7 @@ int BPF_PROG(folio_removed, void *folio, void *shadow)
 	return removed(folio, shadow);
 }
 
-/* The same in 5.15. */
+/* Removal in 5.15. */
 SEC("fentry/__delete_from_page_cache")
 int BPF_PROG(removed_old, void *page, void *shadow)
 {

@@ -9,7 +9,7 @@
 
 #include "layout.h"
 
-/* The agent puts every cgroup of a tenant here, and sizes this before loading. */
+/* The agent adds each cgroup of a tenant, and sets the size of this map before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, u64);
@@ -22,7 +22,7 @@ static __always_inline struct cgroup_entry *entry_of(u64 cgroup)
 	return bpf_map_lookup_elem(&cgroups, &cgroup);
 }
 
-/* Whether both are of one tenant. */
+/* Whether both cgroups belong to one tenant. */
 static __always_inline bool same_tenant(u64 cgroup, u64 other)
 {
 	struct cgroup_entry *one, *two;

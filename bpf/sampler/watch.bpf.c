@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The sampler of kernels that count by themselves (kernel/patches, mm/cache_ext/watch.c): says which
- * cgroups to watch, copies their counts, and reports the accesses that the kernel sampled.
+ * The sampler for kernels that count by themselves (kernel/patches, mm/cache_ext/watch.c). It tells
+ * the kernel which cgroups to watch, copies their counts, and reports the accesses that the kernel
+ * sampled.
  */
 #include "pages.h"
 #include "removed.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The kernel's own; its size is that of this kernel. */
+/* The kernel's struct of this name, in the size that this version of the kernel has. */
 struct cache_ext_counts {
 	struct tenant_counts counts;
 	u64 unsampled_pages;
@@ -19,9 +20,9 @@ extern int bpf_cache_ext_watch(u64 cgroup_id, u64 threshold) __ksym;
 extern int bpf_cache_ext_unwatch(u64 cgroup_id) __ksym;
 extern int bpf_cache_ext_counts(u64 cgroup_id, struct cache_ext_counts *counts) __ksym;
 
-/* Most pages of one call that the kernel looks at itself, its CX_MAX_SAMPLED. */
+/* Number of pages of one call that the kernel looks at itself, CX_MAX_SAMPLED. */
 #define KERNEL_SAMPLED 1024
-/* A threshold that leaves out nothing: the kernel has chosen. */
+/* A threshold that admits all pages, because the kernel has already chosen them. */
 #define ALL_PAGES (~0ULL)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -33,7 +34,9 @@ struct cache_ext_call {
 
 #pragma clang attribute pop
 
-/* What `read_counts` found: of each cgroup its counts, and what the kernel said. */
+/*
+ * The result of read_counts(): for each cgroup its counts, and what the kernel function returned.
+ */
 struct counts_answer {
 	struct cache_ext_counts counts[READ_AT_ONCE];
 	s64 status[READ_AT_ONCE];
@@ -79,7 +82,10 @@ int read_counts(struct watch_request *request)
 	return 0;
 }
 
-/* Accesses of whatever else is watched are somebody else's. */
+/*
+ * Other programs may have cgroups watched too. Accesses of cgroups that are not tracked are
+ * ignored.
+ */
 SEC("tp_btf/cache_ext_access")
 int BPF_PROG(sampled, u64 cgroup, struct inode *inode, u64 index, u32 flags)
 {
@@ -93,7 +99,7 @@ int BPF_PROG(sampled, u64 cgroup, struct inode *inode, u64 index, u32 flags)
 	return 0;
 }
 
-/* Of those that reclaim takes the kernel tells the number. */
+/* The kernel counts the pages that reclaim removes. Other removals are reported. */
 SEC("fentry/__filemap_remove_folio")
 int BPF_PROG(folio_removed, void *folio, void *shadow)
 {
@@ -101,8 +107,8 @@ int BPF_PROG(folio_removed, void *folio, void *shadow)
 }
 
 /*
- * The pages of a read behind those that the kernel looks at. The agent attaches it only while there
- * are such reads, since every read of every cgroup passes here.
+ * Looks at the pages of a read beyond those that the kernel looks at. The agent attaches this
+ * program only while there are such reads, because it runs for each read of each cgroup.
  */
 SEC("fentry/__cache_ext_read_end")
 int BPF_PROG(read_rest, struct cache_ext_call *call, struct address_space *mapping, s64 pos)

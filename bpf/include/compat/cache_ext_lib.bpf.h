@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The interface that was published with cache_ext (SOSP '25), by its own names, over the kernel's.
- * Policies of it are compiled with this folder in the search path and not changed otherwise;
- * docs/reference/published_policies.md says what each name stands for and what differs.
+ * The interface that was published with cache_ext (SOSP '25), under its own names, on top of the
+ * kernel's interface. Published policies are compiled with this folder in the search path and
+ * without other changes. docs/reference/published_policies.md explains what each name stands for
+ * and what differs.
  */
 #ifndef CACHE_EXT_LIB_BPF_H
 #define CACHE_EXT_LIB_BPF_H
@@ -33,7 +34,7 @@
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #endif
 
-/* Hooks of folios cannot print, and policies do so where something has failed. */
+/* Hooks of folios cannot print. Published policies print in them when something has failed. */
 #undef bpf_printk
 #define bpf_printk(...) ({ 0; })
 
@@ -41,16 +42,19 @@
 #define BPF_STRUCT_OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 
-/* Members of tables and contexts that the kernel calls otherwise. */
+/* Members of tables and contexts that have other names in the kernel. */
 #define folio_evicted folio_removed
 #define request_nr_folios_to_evict nr_requested
 #define nr_folios_to_evict nr_proposed
 
-/* What the first release called them. */
+/* Names in the first release. */
 #define page_cache_ext_ops cache_ext_ops
 #define page_cache_ext_eviction_ctx cache_ext_eviction_ctx
 
-/* Macros: the patched kernel's types have these names, but not all of them in its BTF. */
+/*
+ * Macros and not enumerators: the types of the patched kernel have enumerators of these names, but
+ * not all of them are in its BTF.
+ */
 #define CACHE_EXT_CONTINUE_ITER 0
 #define CACHE_EXT_STOP_ITER 1
 #define CACHE_EXT_EVICT_NODE 2
@@ -78,7 +82,7 @@ extern int bpf_cache_ext_list_sample(u64 list, struct cache_ext_eviction_ctx *re
 				     s64 (*fn)(struct cache_ext_list_node *node),
 				     u32 sample_size) __ksym;
 
-/* A macro is not expanded within itself: what is called there is the kernel's function. */
+/* A macro is not expanded within itself, so these macros call the functions of the kernel. */
 #define bpf_cache_ext_ds_registry_new_list(memcg) bpf_cache_ext_list_create(memcg)
 #define bpf_cache_ext_list_add(list, folio) bpf_cache_ext_list_add(list, folio, false)
 #define bpf_cache_ext_list_add_tail(list, folio) (bpf_cache_ext_list_add)(list, folio, true)
@@ -98,8 +102,9 @@ extern int *bpf_iter_cache_ext_num_next(struct bpf_iter_cache_ext_num *it) __wea
 extern void bpf_iter_cache_ext_num_destroy(struct bpf_iter_cache_ext_num *it) __weak __ksym;
 
 /*
- * Steps in init are counted, which those of libbpf's bpf_for are not. The check of what the kernel
- * promises is for the verifier.
+ * The kernel counts the steps of this iterator in init, but not those of libbpf's bpf_for. The
+ * kernel guarantees that i is within the bounds; the comparison is there because the verifier does
+ * not know it.
  */
 #undef bpf_for
 #define bpf_for(i, start, end)                                                                     \
@@ -133,7 +138,7 @@ static inline bool folio_test_large(struct folio *folio)
 	return folio_test_head(folio);
 }
 
-/* A policy never sees one. */
+/* A policy never sees a hugetlb folio. */
 static inline bool folio_test_hugetlb(struct folio *folio)
 {
 	return false;
@@ -154,13 +159,13 @@ static inline loff_t i_size_read(const struct inode *inode)
 	return inode->i_size;
 }
 
-/* Below a number that is not 0. */
+/* A random number below `below`; 0 if `below` is 0. */
 static inline u32 bpf_get_random_biased(u32 below)
 {
 	return below ? bpf_get_prandom_u32() % below : 0;
 }
 
-/* By multiplication, whose bias is below 2^-32 * below. */
+/* Uses a multiplication, whose bias is less than 2^-32 * below. */
 static inline u32 bpf_get_random_unbiased(u32 below)
 {
 	return (u64)bpf_get_prandom_u32() * below >> 32;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which files a published policy is for. A cgroup is limited to those of a directory by
- * `cachepilot policy attach --watch DIR`, which fills the map; otherwise all its files count.
+ * The files that a published policy manages. `cachepilot policy attach --watch DIR` fills the map
+ * with the files of a directory; without it the policy manages all files of the cgroup.
  */
 #ifndef DIR_WATCHER_BPF_H
 #define DIR_WATCHER_BPF_H
@@ -9,7 +9,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
-/* What loaders of published policies set; 0: all files. */
+/* Set by the loaders of published policies; a length of 0 stands for all files. */
 const volatile u64 watch_dir_path_len = 0;
 const volatile char watch_dir_path[128] = {};
 

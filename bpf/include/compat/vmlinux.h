@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel types that policies published with cache_ext touch, by the names that they have in
- * the header that bpftool writes. CO-RE relocates them against the running kernel. A header dumped
- * from the patched kernel does as well.
+ * The kernel types that published cache_ext policies use, under their names in the header that
+ * bpftool generates. CO-RE relocates them against the running kernel. A header dumped from the
+ * patched kernel works as well.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -23,7 +23,7 @@ typedef int pid_t;
 typedef u32 dev_t;
 typedef unsigned short umode_t;
 
-/* The numbers of these are those of the system's interface. */
+/* The kernel's UAPI fixes the numbers of these enumerations. */
 enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC,
 	BPF_MAP_TYPE_HASH,
@@ -51,7 +51,7 @@ enum {
 	BPF_F_MMAPABLE = 1024
 };
 
-/* Only the names matter, CO-RE brings the kernel's numbers. */
+/* Only the names matter: CO-RE inserts the numbers of the kernel. */
 enum pageflags {
 	PG_locked,
 	PG_writeback,
@@ -151,14 +151,14 @@ struct cache_ext_ops {
 	void (*folio_accessed)(struct folio *folio, bool first);
 	void (*folio_removed)(struct folio *folio, bool evicted);
 	bool (*admit_folio)(u64 page_key);
-	u64 cgroup_id; /* set by the loader before the table is registered, like the flags */
+	u64 cgroup_id; /* set by the loader before the table is registered, as are the flags */
 	char name[32];
 	u64 flags;
 };
 
 #pragma clang attribute pop
 
-/* Filled by policies and read by the kernel: as it is, without relocation. */
+/* Written by policies and read by the kernel. Its layout is fixed and not relocated. */
 struct cache_ext_iterate_opts {
 	u64 continue_list;
 	u64 continue_mode;

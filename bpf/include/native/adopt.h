@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a cache holds, and handing it to the instance of another policy, as the kernel's swap does. */
+/*
+ * The pages that a simulated cache has, and adoption: handing them to the instance of another
+ * policy, as the kernel does when it replaces a policy.
+ */
 #ifndef CACHE_EXT_NATIVE_ADOPT_H
 #define CACHE_EXT_NATIVE_ADOPT_H
 
 #include "page_cache.h"
 
 /*
- * Keys of all resident pages in the order in which the kernel hands them over: the lists in the
- * order of their creation, each from its head, then what is on no list. `keys` has room for all.
+ * Write the keys of all resident pages in the order in which the kernel hands them over: the lists
+ * in the order of their creation, each from its head, then the pages on no list. `keys` has room
+ * for all resident pages.
  */
 static void cx_resident(const struct cx_sim *sim, u64 *keys)
 {
@@ -20,8 +24,8 @@ static void cx_resident(const struct cx_sim *sim, u64 *keys)
 }
 
 /*
- * Adds pages without an access: nothing is counted as a request or a miss, and no policy may
- * refuse. Where they do not all fit, reclaim makes room as it would for a miss.
+ * Add pages without an access. The pages do not count as requests or misses, and admit_folio is not
+ * asked. If they do not all fit, reclaim makes room as for a miss.
  */
 static int cx_adopt(struct cx_sim *sim, const u64 *keys, u64 count)
 {

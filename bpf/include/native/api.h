@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Declarations and small calls of the policy API over the simulated page cache. */
+/* Declarations and small functions of the policy API on the simulated page cache. */
 #ifndef CACHE_EXT_NATIVE_API_H
 #define CACHE_EXT_NATIVE_API_H
 
 #include "page_cache.h"
 
-/* What belongs to the code that is being compiled: the policy's, or that of the layer below it. */
+/*
+ * The name of an object of the code that is being compiled: the policy, or the layer below it (see
+ * layer.h).
+ */
 #define CX_OWN(name) cx_##name
 
 #ifndef CX_LAYERED
-#define cx_STATE_WORD 0 /* where the state begins */
+#define cx_STATE_WORD 0 /* word at which the state of the policy starts */
 #endif
 
-/* Zero unless POLICY_STATE follows. */
+/* Stays 0 unless POLICY_STATE is used. */
 static const u64 cx_state_bytes;
 
 /*
- * State lies in memory that holds other types at other times: like the kernel, the native build is
- * compiled with -fno-strict-aliasing.
+ * The memory of a state holds other types at other times. The native build, like the kernel, is
+ * therefore compiled with -fno-strict-aliasing.
  */
 #define POLICY_STATE(type)                                                                         \
 	typedef type CX_OWN(state_t);                                                              \
@@ -39,7 +42,7 @@ static const u64 cx_state_bytes;
 #define HOOK(name) (name)
 
 #define cache_ext_folio_pages(folio) ((void)(folio), 1u)
-/* What is simulated is neither under way nor mapped. */
+/* A simulated folio is never under I/O and never mapped. */
 #define cache_ext_folio_is_busy(folio) ((void)(folio), false)
 #define cache_ext_folio_is_unused(folio) (!!((folio)->flags & CX_UNUSED))
 #define cache_ext_folio_is_mapped(folio) ((void)(folio), false)
@@ -62,7 +65,7 @@ static __always_inline u32 cache_ext_current_task(void)
 	return cx_self->tasks ? cx_self->tasks[cx_self->now - cx_self->column_start] : 0;
 }
 
-/* Without recorded times a request takes a microsecond. */
+/* If the trace has no times, a request takes one microsecond. */
 static __always_inline u64 cache_ext_clock_ns(void)
 {
 	if (cx_self->times_ns)
@@ -70,7 +73,7 @@ static __always_inline u64 cache_ext_clock_ns(void)
 	return cx_self->now * 1000;
 }
 
-/* xorshift64* (Vigna, ACM TOMS 42(4), 2016), high half. */
+/* xorshift64* (Vigna, ACM TOMS 42(4), 2016), upper 32 bits. */
 static __always_inline u32 cache_ext_random(void)
 {
 	u64 x = cx_self->random;

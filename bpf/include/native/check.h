@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Invariants of the simulated page cache, walked after every run of a debug build. */
+/* Invariants of the simulated page cache, checked after each run of a debug build. */
 #ifndef CACHE_EXT_NATIVE_CHECK_H
 #define CACHE_EXT_NATIVE_CHECK_H
 
 #include "page_cache.h"
 
-/* NULL when the list's links, length and membership agree, else the broken invariant. */
+/*
+ * NULL if the links, the length and the membership of the list agree, otherwise the invariant that
+ * does not hold.
+ */
 static const char *cx_check_list(u32 list)
 {
 	const struct cx_sim *sim = cx_self;
@@ -41,7 +44,7 @@ static u64 cx_used_slots(void)
 	return used;
 }
 
-/* NULL when every invariant holds. */
+/* NULL if all invariants hold, otherwise the first one that does not. */
 static const char *cx_check(void)
 {
 	const struct cx_sim *sim = cx_self;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Removal of pages and the ghost lists of the simulated page cache. See cache_ext.bpf.h. */
+/* Removal of pages, and the ghost lists of the simulated page cache. See cache_ext.bpf.h. */
 #ifndef CACHE_EXT_NATIVE_GHOSTS_H
 #define CACHE_EXT_NATIVE_GHOSTS_H
 
 #include "page_cache.h"
 
-/* Takes a node that is on no list out of the index and makes it available again. */
+/* Remove a node that is on no list from the index, and put it on the free chain. */
 static __always_inline void cx_free(struct folio *folio)
 {
 	u32 number = cx_number(folio);
@@ -53,7 +53,7 @@ static __always_inline s64 bpf_cache_ext_ghost_take(u64 ghost, const struct foli
 	return cx_self->incoming_value;
 }
 
-/* In folio_removed only: the folio's node becomes the ghost. */
+/* For use in folio_removed only. The node of the folio becomes the ghost. */
 static __always_inline int bpf_cache_ext_ghost_add(u64 ghost, struct folio *folio, u32 value)
 {
 	bpf_cache_ext_list_del(folio);

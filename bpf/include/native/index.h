@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From page key to node number: open addressing with linear probing and four bytes per slot.
+ * The index maps a page key to a node number. It uses open addressing with linear probing and four
+ * bytes per slot.
  *
- * A slot packs a node number with a tag: the low HOME_BITS bits of the slot where the key's probe
- * begins, then bits of its hash. The tag rejects almost every foreign entry without touching its
- * node; the home bits let a deletion shift entries back without touching any node at all, so that
- * there are no tombstones. An entry that would lie HOME_SPAN slots or more from its home makes the
- * table grow.
+ * A slot holds a node number and a tag. The tag consists of the low CX_HOME_BITS bits of the
+ * entry's home, which is the slot where the probe for its key begins, and of bits of the key's
+ * hash. The tag rejects almost all other entries without a look at their nodes. With the home bits
+ * a deletion can move later entries towards their homes without reading any node, so there are no
+ * tombstones. If an entry would lie CX_HOME_SPAN or more slots behind its home, the table grows.
  */
 #ifndef CACHE_EXT_NATIVE_INDEX_H
 #define CACHE_EXT_NATIVE_INDEX_H
@@ -15,7 +16,7 @@
 
 #define CX_HOME_BITS 6
 #define CX_HOME_SPAN (1u << CX_HOME_BITS)
-/* Most nodes: a slot has room for a number and the home bits. */
+/* Maximum number of nodes: a slot has room for a node number and the home bits. */
 #define CX_INDEX_NODES ((1ull << (32 - CX_HOME_BITS)) - 1)
 
 struct cx_index {
@@ -25,7 +26,10 @@ struct cx_index {
 	u32 node_mask;
 };
 
-/* Murmur3's finalizer, keyed so that pages sampled by their page_hash() do not cluster here. */
+/*
+ * The finalizer of Murmur3. The key is mixed with a constant first, so that pages that were sampled
+ * by their page_hash() do not cluster here.
+ */
 static __always_inline u64 cx_hash(u64 key)
 {
 	u64 x = key ^ 0x5851f42d4c957f2dull;
@@ -40,7 +44,7 @@ static __always_inline u64 cx_index_home(const struct cx_index *index, u64 hash)
 	return ((hash >> 32) * index->home_count) >> 32;
 }
 
-/* The slot's value for a node without the node number. */
+/* The value of the slot without the node number. */
 static __always_inline u32 cx_index_tag(const struct cx_index *index, u64 home, u64 hash)
 {
 	u32 tag = (u32)(home & (CX_HOME_SPAN - 1)) | (u32)hash << CX_HOME_BITS;
@@ -48,7 +52,10 @@ static __always_inline u32 cx_index_tag(const struct cx_index *index, u64 home, 
 	return tag << index->node_bits;
 }
 
-/* Bytes for up to max_nodes nodes, numbered from 1. */
+/*
+ * Allocate an index for node numbers 1 .. max_nodes. Returns -EINVAL if a slot has no room for such
+ * a number and the home bits.
+ */
 static inline int cx_index_create(struct cx_index *index, u64 max_nodes, u64 home_count)
 {
 	u32 bits = 1;
@@ -69,7 +76,7 @@ static __always_inline u64 cx_index_bytes(const struct cx_index *index)
 	return (index->home_count + CX_HOME_SPAN + 1) * sizeof(u32);
 }
 
-/* False when the entry would lie too far from its home: the caller grows the table. */
+/* Returns false if the entry would lie too far from its home; the caller then grows the table. */
 static __always_inline bool cx_index_insert(struct cx_index *index, u64 hash, u32 node)
 {
 	u64 home = cx_index_home(index, hash);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Life cycle of a simulated instance and the table of functions that user space calls. */
+/*
+ * Creation and destruction of a simulated instance, and the table of functions that user space
+ * calls.
+ */
 #ifndef CACHE_EXT_NATIVE_INSTANCE_H
 #define CACHE_EXT_NATIVE_INSTANCE_H
 
@@ -9,7 +12,7 @@
 #include "state_memory.h"
 #include "stepwise.h"
 
-/* Called by the Rust side, which declares the same layout. */
+/* Called from Rust, which declares the same layout. */
 struct cx_vtable {
 	const char *name;
 	u64 node_bytes;
@@ -56,7 +59,7 @@ static void cx_destroy(struct cx_sim *sim)
 	cx_release_sim(sim);
 }
 
-/* Those of a layer below follow the policy's own. */
+/* The tunables of a layer below follow those of the policy. */
 static void cx_set_tunables(struct cx_sim *sim, const u32 *tunables)
 {
 	memcpy(&sim->cx_tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
@@ -107,7 +110,10 @@ static int cx_run(struct cx_sim *sim, const u64 *keys, const u32 *tasks, const u
 	sim->times_ns = times_ns;
 	sim->column_start = sim->now;
 	error = hits ? cx_run_blocks(keys, count, hits) : cx_run_blocks(keys, count, NULL);
-	/* Hooks also run between two runs, when these columns are gone: time stands still. */
+	/*
+	 * Hooks also run between two runs, when these columns are no longer valid. The clock then
+	 * stands still at the last request.
+	 */
 	sim->tasks = NULL;
 	if (times_ns) {
 		sim->last_ns = times_ns[count - 1];
@@ -117,7 +123,7 @@ static int cx_run(struct cx_sim *sim, const u64 *keys, const u32 *tasks, const u
 	return error;
 }
 
-/* The page is gone for good, as by truncation: no ghost of it remains either. */
+/* Remove a page as truncation does: no ghost of it remains. */
 static void cx_forget(struct cx_sim *sim, u64 key)
 {
 	u32 number;
@@ -178,7 +184,10 @@ static void cx_get_stats(const struct cx_sim *sim, struct cx_stats *stats)
 		       cx_index_bytes(&sim->index);
 }
 
-/* Reclaimed pages are written down from now on, up to `capacity` until they are taken. */
+/*
+ * Log the pages that reclaim evicts from now on. The log holds up to `capacity` entries until they
+ * are taken.
+ */
 static int cx_log_evictions(struct cx_sim *sim, u64 capacity)
 {
 	struct cx_eviction *log = calloc(capacity, sizeof(*log));
@@ -192,7 +201,10 @@ static int cx_log_evictions(struct cx_sim *sim, u64 capacity)
 	return 0;
 }
 
-/* Valid until the instance runs again; `count` may exceed the capacity: the rest is lost. */
+/*
+ * The entries are valid until the instance runs again. If `count` exceeds the capacity of the log,
+ * the entries beyond it are lost.
+ */
 static const struct cx_eviction *cx_take_evictions(struct cx_sim *sim, u64 *count)
 {
 	*count = sim->logged;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The code that evicts below a policy without evict_folios, which leaves that to the kernel: the
- * model of the kernel's LRU, the same file that is simulated by itself. Included before policy.bpf.c
- * with CX_LAYER_CODE set to the path of that file; all that the API keeps for it is its own.
+ * The layer below a policy without evict_folios. Such a policy leaves eviction to the kernel, so in
+ * simulation this layer evicts: the model of the kernel's LRU, compiled from the same file as the
+ * policy kernel_lru. This header is included before policy.bpf.c, with CX_LAYER_CODE set to the
+ * path of that file. The layer has its own state, folio state, tunables and table of hooks.
  */
 #ifndef CACHE_EXT_NATIVE_LAYER_H
 #define CACHE_EXT_NATIVE_LAYER_H
@@ -21,7 +22,7 @@
 #undef CX_OWN
 #define CX_OWN(name) cx_##name
 
-/* The policy's own state begins here, in words of 8 bytes. */
+/* The state of the policy starts here, in words of 8 bytes. */
 #define cx_STATE_WORD ((sizeof(cx_layer_state_t) + 7) / 8)
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The hooks of a policy and of the layer below it as those of one policy. The policy comes first, as
- * in the kernel, whose LRU is told of a page after cache_ext is, and before removal makes its node a
+ * Combines the hooks of a policy and of the layer below it into one table. The hooks of the policy
+ * run first, except init. The kernel's order is the same: its LRU learns of an added page after
+ * cache_ext does. On removal the policy's hook must run before the layer turns the node into a
  * ghost.
  */
 #ifndef CACHE_EXT_NATIVE_LAYERED_H

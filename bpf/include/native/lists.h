@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lists, iteration and ghosts of the simulated page cache. See cache_ext.bpf.h. */
+/* Lists, iteration and proposals of the simulated page cache. See cache_ext.bpf.h. */
 #ifndef CACHE_EXT_NATIVE_LISTS_H
 #define CACHE_EXT_NATIVE_LISTS_H
 
@@ -143,7 +143,7 @@ static __always_inline bool cx_scored_before(const struct cx_scored *a, const st
 	return a->score < b->score || (a->score == b->score && a->order < b->order);
 }
 
-/* Restores the max-heap of the lowest scores after its root was replaced. */
+/* Restore the max-heap of the lowest scores after its element at `at` was replaced. */
 static __always_inline void cx_sift_down(struct cx_scored *heap, u32 len, u32 at)
 {
 	struct cx_scored moving = heap[at];
@@ -163,7 +163,7 @@ static __always_inline void cx_sift_down(struct cx_scored *heap, u32 len, u32 at
 	heap[at] = moving;
 }
 
-/* Moves the chain of `count` folios from the head of the list up to `last` to the tail. */
+/* Move the first `count` folios of the list, of which `last` is the last one, to the tail. */
 static __always_inline void cx_rotate_chain(u64 list, u32 last, u64 count)
 {
 	struct folio *nodes = cx_self->nodes;
@@ -220,7 +220,7 @@ static __always_inline int cx_iterate_score(u64 list, struct cache_ext_eviction_
 	return (int)scan;
 }
 
-/* Inlined into each call, so that the callback and the mode are known to the compiler. */
+/* Inlined into each call, so that the compiler knows the callback and the mode. */
 static __always_inline int bpf_cache_ext_list_iterate(u64 list, struct cache_ext_eviction_ctx *ctx,
 						      cx_iter_fn fn, void *data,
 						      const struct cache_ext_iter_opts *opts)

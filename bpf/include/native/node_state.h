@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a node holds beside its links: the folio's state while the page is resident, the ghost's
- * value afterwards. Ghosts are those of the code that evicts, the policy's or the layer's below it;
- * with a layer, the policy's state stands behind that one's. Included after policy_manifest.h.
+ * What a node stores besides its links: the state of the folio while the page is resident, and the
+ * value of the ghost afterwards. Ghosts belong to the code that evicts, that is, to the policy or
+ * to the layer below it (see layer.h). If there is a layer, the policy's state follows the bytes of
+ * the layer. Include this header after policy_manifest.h.
  */
 #ifndef CACHE_EXT_NATIVE_NODE_STATE_H
 #define CACHE_EXT_NATIVE_NODE_STATE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The API of readahead policies natively. The page cache is simulated by the Rust side, which calls
- * the hooks through a table of functions and is called back for what it has cached.
+ * The API of readahead policies for the native build. The Rust code simulates the page cache. It
+ * calls the hooks through a table of functions, and the API calls back to learn which pages are
+ * cached.
  */
 #ifndef CACHE_EXT_NATIVE_PREFETCH_H
 #define CACHE_EXT_NATIVE_PREFETCH_H
@@ -9,7 +10,7 @@
 #include "types.h"
 #include "policy_manifest.h"
 
-/* What belongs to one simulated instance; the Rust side declares the same layout. */
+/* The data of one simulated instance. The Rust code declares the same layout. */
 struct cx_prefetch_instance {
 	void *state;
 	const u32 *tunables;
@@ -24,7 +25,7 @@ struct cx_prefetch_instance {
 
 static __thread struct cx_prefetch_instance *cx_prefetch_self;
 
-/* Zero unless POLICY_STATE follows. */
+/* Stays 0 unless POLICY_STATE is used. */
 static const u64 cx_prefetch_state_bytes;
 
 #define POLICY_STATE(type)                                                                         \

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Included after a readahead policy: the table of functions by which user space runs it. */
+/*
+ * The table of functions through which user space runs a readahead policy. Include it after the
+ * policy.
+ */
 #ifndef CACHE_EXT_NATIVE_PREFETCH_TABLE_H
 #define CACHE_EXT_NATIVE_PREFETCH_TABLE_H
 
-/* The name of a policy, which some compilers have as a macro for the system that they run on. */
+/* Some compilers predefine the name of this policy as a macro for the host system. */
 #undef linux
 
 struct cx_prefetch_vtable {

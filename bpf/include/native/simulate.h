@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The simulation loop of one policy; included after policy.bpf.c, whose hooks are inlined here.
+ * The simulation loop of one policy. It is included after policy.bpf.c, whose hooks are inlined
+ * here.
  *
- * A miss is what the kernel does on a miss: room is made first (the charge reclaims), then
- * folio_added, then folio_accessed.
+ * A miss does the same as in the kernel: the charge reclaims to make room, then folio_added is
+ * called, then folio_accessed.
  */
 #ifndef CACHE_EXT_NATIVE_SIMULATE_H
 #define CACHE_EXT_NATIVE_SIMULATE_H
@@ -16,7 +17,7 @@
 #define cx_ops cx_table
 #endif
 
-#define CX_BLOCK 512	 /* requests hashed at a time */
+#define CX_BLOCK 512	 /* requests whose keys are hashed together */
 #define CX_SLOT_AHEAD 20 /* requests between the prefetch of a slot and its use */
 #define CX_NODE_AHEAD 10 /* likewise for the node that the slot names */
 
@@ -37,7 +38,9 @@ static __always_inline u32 cx_find(u64 key, u64 hash)
 	}
 }
 
-/* Rare: builds the index anew, with an eighth more homes each time that it does not fit. */
+/*
+ * Rarely called. Rebuild the index. If an entry does not fit, try again with one eighth more homes.
+ */
 static __noinline bool cx_rebuild_index(u64 home_count)
 {
 	struct cx_sim *sim = cx_self;
@@ -61,7 +64,7 @@ static __noinline bool cx_rebuild_index(u64 home_count)
 	return false;
 }
 
-/* Nodes keep their numbers when the array moves; no hook holds a folio meanwhile. */
+/* Nodes keep their numbers when the array moves. No hook has a pointer to a folio at this time. */
 static __noinline bool cx_set_node_count(u64 node_count)
 {
 	struct cx_sim *sim = cx_self;
@@ -74,7 +77,10 @@ static __noinline bool cx_set_node_count(u64 node_count)
 	return cx_rebuild_index(cx_homes_for(node_count));
 }
 
-/* Rare: a further eighth, up to what the capacity and all full ghost lists would need. */
+/*
+ * Rarely called. Add one eighth of the nodes, up to the number needed with the capacity and all
+ * ghost lists full.
+ */
 static __noinline bool cx_grow_nodes(void)
 {
 	u64 most = cx_most_nodes(cx_self);
@@ -114,14 +120,14 @@ static __always_inline void cx_remove(struct folio *folio, bool evicted)
 	folio->flags &= (u8) ~(CX_PROPOSED | CX_UNUSED | CX_FRESH);
 	if (cx_ops.folio_removed)
 		cx_ops.folio_removed(folio, evicted);
-	/* It has become a ghost, which the hook itself may have trimmed. */
+	/* The folio has become a ghost, which the hook may already have trimmed. */
 	if (CX_IS_GHOST(folio->list) || unlikely(!folio->flags))
 		return;
 	bpf_cache_ext_list_del(folio);
 	cx_free(folio);
 }
 
-/* By reclaim; written down for whoever asked for it. */
+/* Evict by reclaim, and log the eviction if a log was requested. */
 static __always_inline void cx_evict(struct folio *folio)
 {
 	struct cx_sim *sim = cx_self;
@@ -135,7 +141,10 @@ static __always_inline void cx_evict(struct folio *folio)
 	cx_remove(folio, true);
 }
 
-/* The simulated kernel's own choice: the head of the first list that is not empty. */
+/*
+ * The choice of the simulated kernel: the head of the first list that is not empty, or else a
+ * resident page on no list.
+ */
 static __noinline struct folio *cx_fallback(void)
 {
 	for (u32 list = 1; list <= cx_self->nr_lists; list++)
@@ -148,7 +157,10 @@ static __noinline struct folio *cx_fallback(void)
 	return NULL;
 }
 
-/* Whether something else holds the candidate: then it stays, at the tail of its list. */
+/*
+ * Whether the candidate is in use at this moment, with the probability refused_per_million. Such a
+ * candidate stays cached and goes to the tail of its list.
+ */
 static bool cx_refuses(struct folio *folio)
 {
 	u64 x = cx_self->refusal_random;
@@ -171,7 +183,10 @@ static bool cx_refuses(struct folio *folio)
 	return true;
 }
 
-/* One request for `count` pages; returns those freed and adds those refused. */
+/*
+ * Serve one request for `count` pages. Returns the number of freed pages, and adds the number of
+ * refused ones to `refused`.
+ */
 static __always_inline u64 cx_request(u64 count, u64 *refused)
 {
 	struct cx_sim *sim = cx_self;
@@ -196,8 +211,9 @@ static __always_inline u64 cx_request(u64 count, u64 *refused)
 }
 
 /*
- * Frees at least one page, up to `count`. Like the kernel, asks again for as many as were refused,
- * twice at most without effect. Not inlined twice, its callers are rare or many.
+ * Free at least one and at most `count` pages. Like the kernel, ask again for as many pages as were
+ * refused, until two requests in a row free nothing. Not inlined: a call is rare or has several
+ * callers.
  */
 static __noinline void cx_reclaim(u64 count)
 {
@@ -225,17 +241,20 @@ static __always_inline void cx_leave_ghost(struct folio *folio)
 	cx_self->incoming_value = cx_ghost_value(folio);
 	cx_unlink(folio);
 	folio->list = 0;
-	folio->flags |= CX_PROPOSED; /* reclaim must not take it for a resident page */
+	folio->flags |= CX_PROPOSED; /* so that reclaim does not take it for a resident page */
 }
 
-/* Makes room and adds the page, whose ghost has `number` unless that is 0. NULL: out of memory. */
+/*
+ * Make room and add the page. `number` is the node of its ghost, or 0. Returns NULL if out of
+ * memory.
+ */
 static __always_inline struct folio *cx_add(u64 key, u64 hash, u32 number)
 {
 	struct cx_sim *sim = cx_self;
 	struct folio *folio;
 
 	sim->incoming_ghost = 0;
-	if (number) /* off its list before reclaim, which may forget ghosts */
+	if (number) /* before reclaim, which may drop ghosts */
 		cx_leave_ghost(&sim->nodes[number]);
 	if (sim->resident >= sim->capacity)
 		cx_reclaim(sim->batch);
@@ -272,7 +291,10 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 	return true;
 }
 
-/* The kernel counts re-references and tells them later: whoever looks at the folio sees the same. */
+/*
+ * The kernel counts re-references and reports them later, but before the policy looks at the folio.
+ * A call for each one therefore has the same result.
+ */
 static __always_inline void cx_hit(struct folio *folio)
 {
 	if (cx_ops.folio_counted)

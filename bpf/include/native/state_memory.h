@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory of an instance with the policy's state. A state that has room for a large capacity, such
- * as a sketch, comes from the kernel page by page as it is used: hundreds of miniature instances
- * do not pay for what only a large one needs.
+ * Memory of an instance with the state of its policy. A state with room for a large capacity, such
+ * as a sketch, is mapped, so the kernel allocates its pages as they are used. Hundreds of small
+ * instances then do not use memory that only a large one needs.
  */
 #ifndef CACHE_EXT_NATIVE_STATE_MEMORY_H
 #define CACHE_EXT_NATIVE_STATE_MEMORY_H
@@ -13,7 +13,10 @@
 
 #define CX_STATE_BYTES (cx_STATE_WORD * sizeof(u64) + cx_state_bytes)
 #define CX_SIM_BYTES (sizeof(struct cx_sim) + CX_STATE_BYTES)
-/* From this size on it is mapped: below, whole pages would cost more than they save. */
+/*
+ * Instances of at least this size are mapped. For smaller ones whole pages would cost more memory
+ * than they save.
+ */
 #define CX_MAPPED_BYTES (64u << 10)
 #define CX_LEAST_PAGE_BYTES 4096
 
@@ -22,7 +25,7 @@ static inline bool cx_sim_is_mapped(void)
 	return CX_SIM_BYTES >= CX_MAPPED_BYTES;
 }
 
-/* Zeroed; NULL: out of memory. */
+/* Returns zeroed memory, or NULL if out of memory. */
 static struct cx_sim *cx_allocate_sim(void)
 {
 	void *memory;
@@ -33,7 +36,10 @@ static struct cx_sim *cx_allocate_sim(void)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* A huge page would commit all of it, and more. Without the advice it is only larger. */
+	/*
+	 * Huge pages would allocate more memory than is used. If madvise() fails, the instance only
+	 * takes more memory.
+	 */
 	madvise(memory, CX_SIM_BYTES, MADV_NOHUGEPAGE);
 	return memory;
 }
@@ -46,7 +52,7 @@ static void cx_release_sim(struct cx_sim *sim)
 		free(sim);
 }
 
-/* Bytes of the state; of a mapped one, those in memory. */
+/* Bytes of the state; if it is mapped, only those that are in memory. */
 static u64 cx_state_memory(const struct cx_sim *sim)
 {
 	u8 in_memory[CX_SIM_BYTES / CX_LEAST_PAGE_BYTES + 1];

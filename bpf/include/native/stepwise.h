@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A request in steps, for a caller that decides itself what a miss reads: is the page held, add these
- * pages, access that one. What the kernel does around page_cache_ra_unbounded().
+ * A request in steps, for a caller that decides itself which pages a miss reads. The caller asks
+ * whether a page is cached, adds pages, and accesses pages. The kernel does the same around
+ * page_cache_ra_unbounded().
  */
 #ifndef CACHE_EXT_NATIVE_STEPWISE_H
 #define CACHE_EXT_NATIVE_STEPWISE_H
 
 #include "page_cache.h"
 
-/* It counts as one request for each of its pages. */
+/* End the request. It counts as one request for each of its pages. */
 static void cx_end_request(struct cx_sim *sim, u64 pages)
 {
 	cx_self = sim;
@@ -19,7 +20,10 @@ static void cx_end_request(struct cx_sim *sim, u64 pages)
 	sim->column_start = sim->now;
 }
 
-/* The steps until its end are of this task, and happen at this time unless that is NULL. */
+/*
+ * Begin a request. Its steps belong to the task and take place at *time_ns. If time_ns is NULL, the
+ * clock is not changed.
+ */
 static void cx_begin_request(struct cx_sim *sim, u32 task, const u64 *time_ns)
 {
 	sim->request_task = task;
@@ -31,7 +35,7 @@ static void cx_begin_request(struct cx_sim *sim, u32 task, const u64 *time_ns)
 	}
 }
 
-/* The page's node, if it is resident. */
+/* The node number of the page if it is resident, otherwise 0. */
 static u32 cx_find_resident(u64 key)
 {
 	u32 number = cx_find(key, cx_hash(key));
@@ -46,8 +50,9 @@ static bool cx_holds(struct cx_sim *sim, u64 key)
 }
 
 /*
- * Adds a page that is not resident: the one that is asked for if the policy admits it, one that is
- * read ahead in any case, as it stays until its first reader has it. 1: added.
+ * Add a page that is not resident. A page that was asked for is added if the policy admits it. A
+ * page that is read ahead (`ahead`) is always added, because it stays at least until its first
+ * access. Returns 1 if the page was added, 0 if it was refused.
  */
 static int cx_add_page(struct cx_sim *sim, u64 key, bool ahead)
 {
@@ -63,12 +68,15 @@ static int cx_add_page(struct cx_sim *sim, u64 key, bool ahead)
 	folio = cx_add(key, hash, cx_find(key, hash));
 	if (!folio)
 		return -ENOMEM;
-	/* The next access is its first. */
+	/* The next access to the page is its first. */
 	folio->flags |= ahead ? CX_UNUSED : CX_FRESH;
 	return 1;
 }
 
-/* Accesses a resident page; one that was read ahead and is not admitted goes with its first reader. */
+/*
+ * Access a page if it is resident. If the page was read ahead and the policy does not admit it, the
+ * page is removed after this first access.
+ */
 static void cx_access_page(struct cx_sim *sim, u64 key)
 {
 	struct folio *folio;

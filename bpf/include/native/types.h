@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Kernel-style integer types for the native build of a policy. */
+/* Integer types in the kernel's style, for the native build of a policy. */
 #ifndef CACHE_EXT_NATIVE_TYPES_H
 #define CACHE_EXT_NATIVE_TYPES_H
 
@@ -18,7 +18,7 @@ typedef uint64_t u64;
 typedef int32_t s32;
 typedef int64_t s64;
 
-/* The C library's headers may define the same words. */
+/* The headers of the C library may define these macros. */
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #undef __noinline

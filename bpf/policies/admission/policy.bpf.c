@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Admission filter: misses of listed tasks are not cached. Eviction is left to the kernel. */
+/*
+ * Admission filter: misses of listed tasks are not cached. The kernel evicts as without a policy.
+ */
 #include "cache_ext.bpf.h"
 
-/* Elements of filtered_tasks in policy.toml. */
+/* Number of elements of filtered_tasks in policy.toml. */
 #define FILTERED_TASKS 16
 
-/* A task id of 0 is no task: neither a listed one nor one that is known. */
+/* An id of 0 marks an unused element of filtered_tasks, and a task that is not known. */
 CACHE_EXT_HOOK(bool, admission_admit_folio, u64 page_key)
 {
 	u32 task = cache_ext_current_task();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ARC: two LRU lists, a ghost list for each, and a target for the first that adapts. */
+/* ARC: two LRU lists, a ghost list for each, and a target for the first list that adapts. */
 #include "cache_ext.bpf.h"
 
-/* The target has fractions of a page, as a step is a ratio of two lengths. */
+/* The target has fractions of a page, because a step is the ratio of two lengths. */
 #define TARGET_SHIFT 16
 
 struct arc_state {
@@ -26,7 +26,9 @@ CACHE_EXT_HOOK(s32, arc_init, struct mem_cgroup *memcg)
 	return 0;
 }
 
-/* The paper's delta: how many times longer the other ghost list is, at least one page. */
+/*
+ * The paper's delta: the ratio of the other ghost list's length to its own, but at least one page.
+ */
 static u64 step(u64 own_length, u64 other_length)
 {
 	if (own_length >= other_length || !own_length)
@@ -34,7 +36,7 @@ static u64 step(u64 own_length, u64 other_length)
 	return (other_length << TARGET_SHIFT) / own_length;
 }
 
-/* The target, which a cgroup that has shrunk takes down with it. */
+/* The target, bounded by the capacity: the cgroup may have shrunk since the target was set. */
 static u64 target_within(u64 capacity)
 {
 	u64 target = STATE->target;
@@ -42,7 +44,7 @@ static u64 target_within(u64 capacity)
 	return target < capacity << TARGET_SHIFT ? target : capacity << TARGET_SHIFT;
 }
 
-/* The ghost that was hit counts in its list's length, which it has just left. */
+/* The page has just left the ghost list, but counts in the length of that list. */
 static void adapt_to_once_ghost(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->once) << TARGET_SHIFT;
@@ -61,7 +63,10 @@ static void adapt_to_again_ghost(void)
 	STATE->target = target > less ? target - less : 0;
 }
 
-/* Case IV: a page seen for the first time; T1 and B1 hold at most c pages, all lists 2c. */
+/*
+ * Case IV of the paper, a page seen for the first time: bound T1 and B1 to c pages together, and
+ * all four lists to 2c.
+ */
 static void bound_ghosts(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->once);
@@ -119,7 +124,10 @@ static void evict_from(u64 list, u64 pages, struct cache_ext_eviction_ctx *reque
 		bpf_cache_ext_list_iterate(list, request, evict_oldest, NULL, &opts);
 }
 
-/* REPLACE, once per candidate: T1 gives while it is longer than its target, or T2 is empty. */
+/*
+ * REPLACE of the paper, once per candidate: take from T1 while it is longer than its target or T2
+ * is empty, otherwise from T2.
+ */
 CACHE_EXT_HOOK(void, arc_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {

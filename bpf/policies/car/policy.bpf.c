@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* CAR: ARC's two lists, ghosts and target, with clocks for the lists: a hit only leaves a mark. */
+/* CAR: the lists, ghosts and target of ARC, but the lists are clocks: a hit only marks the page. */
 #include "cache_ext.bpf.h"
 
-/* The target has fractions of a page, as a step is a ratio of two lengths. */
+/* The target has fractions of a page, because a step is the ratio of two lengths. */
 #define TARGET_SHIFT 16
 
 struct car_state {
@@ -17,7 +17,7 @@ struct car_folio {
 	u8 referenced;
 };
 
-/* What is left of T1 while one request is being filled. */
+/* The rest of T1 while one request is served. */
 struct once_scan {
 	u64 left;
 	u64 target;
@@ -37,7 +37,7 @@ CACHE_EXT_HOOK(s32, car_init, struct mem_cgroup *memcg)
 	return 0;
 }
 
-/* How many times longer the other ghost list is, at least one page. */
+/* The ratio of the other ghost list's length to its own, but at least one page. */
 static u64 step(u64 own_length, u64 other_length)
 {
 	if (own_length >= other_length || !own_length)
@@ -45,7 +45,7 @@ static u64 step(u64 own_length, u64 other_length)
 	return (other_length << TARGET_SHIFT) / own_length;
 }
 
-/* The target, which a cgroup that has shrunk takes down with it. */
+/* The target, bounded by the capacity: the cgroup may have shrunk since the target was set. */
 static u64 target_within(u64 capacity)
 {
 	u64 target = STATE->target;
@@ -53,7 +53,7 @@ static u64 target_within(u64 capacity)
 	return target < capacity << TARGET_SHIFT ? target : capacity << TARGET_SHIFT;
 }
 
-/* The ghost that was hit counts in its list's length, which it has just left. */
+/* The page has just left the ghost list, but counts in the length of that list. */
 static void adapt_to_once_ghost(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->once) << TARGET_SHIFT;
@@ -72,7 +72,10 @@ static void adapt_to_again_ghost(void)
 	STATE->target = target > less ? target - less : 0;
 }
 
-/* With a page seen for the first time T1 and B1 hold at most c pages, and all lists 2c. */
+/*
+ * For a page seen for the first time: bound T1 and B1 to c pages together, and all four lists to
+ * 2c.
+ */
 static void bound_ghosts(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->once);
@@ -119,7 +122,7 @@ CACHE_EXT_HOOK(void, car_folio_removed, struct folio *folio, bool evicted)
 		bpf_cache_ext_ghost_add(once ? STATE->once_ghost : STATE->again_ghost, folio, 0);
 }
 
-/* Whether the page was accessed since it was last asked. */
+/* Clear the mark of the page. Returns whether it was set. */
 static bool take_reference(struct folio *folio)
 {
 	struct car_folio *state = FOLIO_STATE(folio);
@@ -146,7 +149,10 @@ static s64 pass_again(struct folio *folio, void *data)
 	return take_reference(folio) ? CACHE_EXT_ROTATE : CACHE_EXT_EVICT;
 }
 
-/* Down to `target` pages, of which those that were accessed join T2. */
+/*
+ * Take pages from T1 while it has at least `target` pages. Marked pages move to T2, others are
+ * evicted.
+ */
 static void evict_once(struct cache_ext_eviction_ctx *request, u64 target)
 {
 	struct once_scan scan = {
@@ -162,7 +168,7 @@ static void evict_once(struct cache_ext_eviction_ctx *request, u64 target)
 		bpf_cache_ext_list_iterate(STATE->once, request, pass_once, &scan, &opts);
 }
 
-/* The second pass finds no page of the first referenced. */
+/* The first pass clears all marks, so the second one finds a page to evict. */
 static void evict_again(struct cache_ext_eviction_ctx *request)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
@@ -174,7 +180,10 @@ static void evict_again(struct cache_ext_eviction_ctx *request)
 	}
 }
 
-/* T1 gives while it has its target, or a page where that is less; else T2 does, or what there is. */
+/*
+ * Take from T1 while it has at least its target, or one page if the target is 0; then from T2. If
+ * that is not enough, take the rest of T1, and then the pages that this moved to T2.
+ */
 CACHE_EXT_HOOK(void, car_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {

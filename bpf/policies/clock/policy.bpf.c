@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* CLOCK: a FIFO in which a page that was re-referenced goes round again. */
+/* CLOCK: a FIFO in which a re-referenced page goes back to the tail instead of being evicted. */
 #include "cache_ext.bpf.h"
 
-/* The upper end of the tunable max_references, which bounds the passes of one request. */
+/* Maximum of the tunable max_references. It bounds the passes of one request. */
 #define MAX_REFERENCES 3
 
 struct clock_state {
@@ -48,7 +48,9 @@ static s64 second_chance(struct folio *folio, void *data)
 	return CACHE_EXT_ROTATE;
 }
 
-/* Every pass takes a reference from each page, hence the last one finds none left. */
+/*
+ * Each pass takes one reference from each page, so the last pass finds a page without references.
+ */
 CACHE_EXT_HOOK(void, clock_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* FIFO: pages leave in the order in which they came. */
+/* FIFO: pages are evicted in the order in which they were added. */
 #include "cache_ext.bpf.h"
 
 struct fifo_state {

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GET-SCAN: LFU over two lists, of which the one that scan tasks fill is evicted first. */
+/* GET-SCAN: LFU over two lists. The list that scan tasks fill is evicted first. */
 #include "cache_ext.bpf.h"
 
-/* Elements of scan_tasks in policy.toml. */
+/* Number of elements of scan_tasks in policy.toml. */
 #define SCAN_TASKS 16
 
-/* Pages that readahead brought in for scans and that were never read leave beyond this share. */
+/*
+ * Pages that readahead brought in for scans and that were never read are evicted before the get
+ * list if they exceed 1 / ARRIVING_SHARE of the capacity.
+ */
 #define ARRIVING_SHARE 8
 
 struct get_scan_state {
 	u64 get;
 	u64 scan;
-	u64 arriving; /* brought in for a scan, not read so far */
+	u64 arriving; /* added for a scan and not read yet */
 };
 
 struct get_scan_folio {
@@ -29,7 +32,7 @@ CACHE_EXT_HOOK(s32, get_scan_init, struct mem_cgroup *memcg)
 	return STATE->get && STATE->scan && STATE->arriving ? 0 : -ENOMEM;
 }
 
-/* A task id of 0 is no task: neither a listed one nor one that is known. */
+/* An id of 0 marks an unused element of scan_tasks, and a task that is not known. */
 static bool current_task_scans(void)
 {
 	u32 task = cache_ext_current_task();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Hyperbolic: of the next pages of the list, those with the lowest access rate leave. */
+/* Hyperbolic: of the next pages of the list, those with the lowest access rate are evicted. */
 #include "cache_ext.bpf.h"
 
-/* Fractional bits of a rate. Accesses are 32 bits wide, so that a score keeps its sign bit. */
+/* Fractional bits of a rate. Accesses have 32 bits, so a score does not reach the sign bit. */
 #define RATE_SHIFT 30
 
 struct hyperbolic_state {
 	u64 pages;
-	u32 now; /* pages added so far: the clock, which stands still while nothing is evicted */
+	u32 now; /* pages added so far; a clock that stops while nothing is added */
 };
 
 struct hyperbolic_folio {
@@ -53,9 +53,9 @@ CACHE_EXT_HOOK(void, hyperbolic_folio_counted, struct folio *folio, u32 accesses
 }
 
 /*
- * Accesses per time and page. The difference is right across a wrap of the clock; a page just added
- * has lived for 1. The clock is read here and not once per request, as a page that joins meanwhile
- * would be from the future, which is the distant past.
+ * Accesses per page and unit of time. The difference is correct across a wrap of the clock, and a
+ * page that was just added has an age of 1. The clock is read here and not once per request: a page
+ * that is added during the request would otherwise be newer than the clock, and seem very old.
  */
 static s64 access_rate(struct folio *folio, void *data)
 {

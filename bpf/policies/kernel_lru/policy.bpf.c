@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's active and inactive file lists with refault distances. Head: oldest.
+ * The kernel's active and inactive file lists with refault distances. The head of a list is its
+ * oldest page.
  *
- * In simulation this also evicts below policies without evict_folios, in one unit with their code:
- * what it defines carries its name, or klru for short.
+ * In simulation this code is also the layer below policies without evict_folios
+ * (bpf/include/native/layer.h). It is then compiled in one unit with their code, so all its names
+ * contain kernel_lru, or klru for short.
  */
 #include "cache_ext.bpf.h"
 
@@ -12,14 +14,20 @@
 #define KLRU_GIGABYTE_PAGES 262144
 #define KLRU_MAX_GIGABYTES 65536
 
-/* Steps of the non-resident age in one capacity: what fits into a ghost, with room to wrap. */
+/*
+ * Steps by which the non-resident age advances per capacity. A ghost value has room for several
+ * capacities of age before it wraps.
+ */
 #define KLRU_AGE_STEPS_SHIFT 13
 #define KLRU_AGE_MASK 0xffff
 
-/* Fraction bits of the active pages owed to the scan. */
+/* Fractional bits of scan_credit, the active pages still to be scanned. */
 #define KLRU_CREDIT_SHIFT 10
 
-/* What reclaim knows of the lists: the kernel flushes these statistics every other second. */
+/*
+ * The list sizes that reclaim sees. They can be out of date, because the kernel flushes these
+ * statistics every two seconds.
+ */
 struct klru_seen {
 	u64 inactive;
 	u64 active;
@@ -30,9 +38,9 @@ struct kernel_lru_state {
 	u64 inactive;
 	u64 active;
 	u64 shadows;
-	u64 age;	  /* of non-resident pages, in steps */
+	u64 age;	  /* age of non-resident pages, in steps */
 	u64 age_fraction; /* pages towards the next step */
-	u64 refaults;	  /* that were activated */
+	u64 refaults;	  /* refaults that activated their page */
 	u64 refaults_snapshot;
 	u64 scan_credit;
 	u64 accesses;
@@ -105,7 +113,7 @@ CACHE_EXT_HOOK(void, kernel_lru_folio_added, struct folio *folio)
 	klru_age_nonresident(cache_ext_folio_pages(folio));
 }
 
-/* folio_mark_accessed(), called by the read that brought the folio in, too */
+/* folio_mark_accessed(), which the read that brought the folio in calls too */
 CACHE_EXT_HOOK(void, kernel_lru_folio_accessed, struct folio *folio, bool first)
 {
 	struct kernel_lru_folio *state = FOLIO_STATE(folio);
@@ -155,9 +163,10 @@ static bool klru_inactive_is_low(const struct klru_seen *seen)
 }
 
 /*
- * get_scan_count() and shrink_lruvec(): the priority falls, and with it the scanned share of both
- * lists doubles, until a cluster is reclaimed. Returns how many active pages that scans for
- * `pages` reclaimed ones, in the proportions of lists at the scale of gigabyte_pages.
+ * get_scan_count() and shrink_lruvec(): the priority falls, and the scanned share of both lists
+ * doubles with each step, until a cluster of pages is reclaimed. Returns the number of active pages
+ * that this scans while it reclaims `pages`, in the proportions of lists at the scale of
+ * gigabyte_pages.
  */
 static u64 klru_active_scan_pages(u64 pages)
 {
@@ -212,7 +221,7 @@ static s64 klru_reclaim(struct folio *folio, void *data)
 	return CACHE_EXT_EVICT;
 }
 
-/* shrink_inactive_list(): folio_check_references() reclaims unmapped clean folios in any case */
+/* shrink_inactive_list(): folio_check_references() reclaims clean unmapped folios in any case */
 static void klru_shrink_inactive(struct cache_ext_eviction_ctx *request)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
@@ -220,7 +229,11 @@ static void klru_shrink_inactive(struct cache_ext_eviction_ctx *request)
 	bpf_cache_ext_list_iterate(STATE->inactive, request, klru_reclaim, NULL, &opts);
 }
 
-/* The active list goes first because iterations end with the request; the lists' ends differ. */
+/*
+ * The active list is scanned first because an iteration ends when the request is satisfied. The
+ * order makes no difference to the pages: deactivated pages join the tail of the inactive list, and
+ * eviction takes its head.
+ */
 CACHE_EXT_HOOK(void, kernel_lru_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {

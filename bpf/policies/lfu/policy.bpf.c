@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* LFU by batch scoring: of the next pages of the list, those with the fewest accesses leave. */
+/*
+ * LFU by batch scoring: of the next pages of the list, those with the fewest accesses are evicted.
+ */
 #include "cache_ext.bpf.h"
 
 struct lfu_state {

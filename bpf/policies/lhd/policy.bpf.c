@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* LHD: of the next pages of the list, those with the lowest hit density leave. */
+/* LHD: of the next pages of the list, those with the lowest hit density are evicted. */
 #include "cache_ext.bpf.h"
 
 /*
- * Time is counted in ticks of as many accesses as 1 / 2^TICK_SHIFT of the capacity has pages, and
- * ticks are sorted into AGES ranges, called ages: one tick wide at first, then 2^STEP_BITS ranges
- * to each doubling, up to 64 capacities. Costs and resolution are thus alike at any capacity.
+ * Time is counted in ticks. A tick is 1 / 2^TICK_SHIFT as many accesses as the capacity has pages.
+ * Ticks since the last access are grouped into AGES ranges, called ages: these are one tick wide at
+ * first, then there are 2^STEP_BITS ranges to each doubling, up to 64 capacities. Cost and
+ * resolution are thus the same for any capacity.
  */
 #define TICK_SHIFT 11
 #define STEP_BITS 2
 #define AGES 64
-/* Class 0: never hit; else by the greatest age at any hit: 1 from 4 ticks on, 2 from 2, 3 below. */
+/*
+ * Class 0 has pages that were never hit. The others are classified by the greatest age at any hit:
+ * class 1 from 4 ticks on, class 2 from 2 ticks on, class 3 below.
+ */
 #define CLASSES 4
-/* Fixed-point weight of an event, and the cell value at which counting stops: see learn(). */
+/* Fixed-point weight of an event, and the cell value at which counting stops, see learn(). */
 #define EVENT 16
 #define MAX_EVENTS (1u << 26)
 #define DECAY_SHIFT 3
-/* Accesses in which all classes are learned once: as many as pages fit, within these bounds. */
+/*
+ * All classes are learned once in a period. It has as many accesses as the capacity has pages,
+ * within these bounds.
+ */
 #define MIN_PERIOD (1u << 10)
 #define MAX_PERIOD (1u << 19)
-/* Of so many pages added one explores, as long as less than 1 / EXPLORER_SHARE of the pages do. */
+/*
+ * One in EXPLORE_EVERY added pages explores, as long as at most 1 / EXPLORER_SHARE of the pages do.
+ */
 #define EXPLORE_EVERY 128
 #define EXPLORER_SHARE 100
 #define EXPLORER_DENSITY (1ll << 32)
@@ -29,13 +38,13 @@
 struct lhd_class {
 	u32 hits[AGES];
 	u32 evictions[AGES];
-	u32 density[AGES]; /* hits to come per tick: 31 fractional bits, per half tick */
+	u32 density[AGES]; /* expected hits per half tick, 31 fractional bits */
 };
 
 struct lhd_state {
 	u64 pages;
-	u32 now;	 /* ticks */
-	u32 tick_left;	 /* accesses */
+	u32 now;	 /* in ticks */
+	u32 tick_left;	 /* in accesses */
 	u32 period_left; /* accesses until the next class is learned */
 	u32 next_class;
 	u32 added;
@@ -49,7 +58,7 @@ struct lhd_state {
 struct lhd_folio {
 	u32 accessed : TICK_BITS;
 	u32 class : 3;
-	u32 explores : 1; /* kept until a hit or the greatest age, to see what hits come late */
+	u32 explores : 1; /* kept until a hit or the greatest age, to observe late hits */
 };
 
 POLICY_STATE(struct lhd_state);
@@ -71,7 +80,7 @@ static u32 age_of_ticks(u32 ticks)
 	return age < AGES ? age : AGES - 1;
 }
 
-/* Ticks that share an age. */
+/* Number of ticks in an age. */
 static u32 width_of_age(u32 age)
 {
 	return age < STEPS ? 1 : 1u << (age / STEPS - 1);
@@ -82,7 +91,7 @@ static u32 first_tick_of_age(u32 age)
 	return age < STEPS ? age : (STEPS + age % STEPS) * width_of_age(age);
 }
 
-/* A page that came back late once stays in a low class whatever bursts follow. */
+/* A page that was once hit late stays in a low class, whatever bursts of hits follow. */
 static u32 class_after_hit(u32 class, u32 ticks)
 {
 	u32 octave = octave_of(ticks);
@@ -101,7 +110,10 @@ static struct lhd_class *class_of(const struct lhd_folio *state)
 	return &STATE->classes[state->class & (CLASSES - 1)];
 }
 
-/* Before anything is known: frequent before rare, recent before old. */
+/*
+ * Until something is learned, frequently hit classes rank above others, and recent ages above old
+ * ones.
+ */
 CACHE_EXT_HOOK(s32, lhd_init, struct mem_cgroup *memcg)
 {
 	for (u32 class = 0; class < CLASSES; class ++)
@@ -113,7 +125,7 @@ CACHE_EXT_HOOK(s32, lhd_init, struct mem_cgroup *memcg)
 	return STATE->pages ? 0 : -ENOMEM;
 }
 
-/* To the head: the next request decides whether a new page is worth keeping at all. */
+/* Add to the head, so that the next request decides whether the new page is worth keeping. */
 CACHE_EXT_HOOK(void, lhd_folio_added, struct folio *folio)
 {
 	struct lhd_folio *state = FOLIO_STATE(folio);
@@ -131,7 +143,10 @@ static void count_event(u32 *cell)
 		*cell += EVENT;
 }
 
-/* CPUs that count at the same time may lose an access or an event: all is statistics here. */
+/*
+ * CPUs that count at the same time may lose an access or an event. That is acceptable in
+ * statistics.
+ */
 static void pass_time(void)
 {
 	if (STATE->period_left)
@@ -171,11 +186,11 @@ CACHE_EXT_HOOK(void, lhd_folio_removed, struct folio *folio, bool evicted)
 }
 
 /*
- * Hit density at an age: hits from there on, divided by the time that pages go on to spend in the
- * cache from there on (equation 3 of the paper), summed from the oldest age downwards. Events are
- * taken to lie in the middle of their age, hence half ticks. With AGES * MAX_EVENTS hits at most
- * the dividend has 63 bits; a page's life is at least half a tick, so that the quotient has 32.
- * Ages beyond the oldest event keep the density they had.
+ * The hit density at an age is the number of hits from that age on, divided by the time that pages
+ * go on to spend in the cache (equation 3 of the paper). It is summed up from the oldest age
+ * downwards. Events are assumed to lie in the middle of their age, hence the half ticks. With at
+ * most AGES * MAX_EVENTS hits the dividend has 63 bits. A page lives for at least half a tick, so
+ * the quotient has 32 bits. Ages beyond the oldest event keep their density.
  */
 static void learn(struct lhd_class *class)
 {
@@ -195,7 +210,7 @@ static void learn(struct lhd_class *class)
 	}
 }
 
-/* One class at a time, so that no request waits for long. */
+/* Learn one class at a time, so that no request takes long. */
 static void learn_next_class(void)
 {
 	u64 period = bpf_cache_ext_capacity(STATE->pages);
@@ -208,7 +223,10 @@ static void learn_next_class(void)
 	learn(&STATE->classes[STATE->next_class++ & (CLASSES - 1)]);
 }
 
-/* The clock is read for each page: one accessed since the request began is not from the future. */
+/*
+ * The clock is read for each page, so that a page accessed since the request began has no access
+ * time in the future.
+ */
 static s64 hit_density(struct folio *folio, void *data)
 {
 	struct lhd_folio *state = FOLIO_STATE(folio);

@@ -2,32 +2,32 @@
 /*
  * LIRS: pages of low inter-reference recency (LIR) stay, all others (HIR) pass through a queue.
  *
- * The paper's stack S holds all pages whose last access is later than that of the LIR page at its
- * bottom, resident or not. Here a page is on one list only, and S is not a list: the time of a
- * page's last access, kept with the page and with its ghost, says whether it is in S.
+ * The stack S of the paper has all pages, resident or not, whose last access is later than that of
+ * the LIR page at its bottom. Here a page is on one list only, and S is not a list. Each page and
+ * each ghost stores the time of its last access, which tells whether it is in S.
  */
 #include "cache_ext.bpf.h"
 
 #define GHOST_PCT 95
-/* Times are compared modulo 2^31: LIR pages that were idle for longer than this are demoted. */
+/* Times are compared modulo 2^31. LIR pages that are idle for longer than MAX_IDLE become HIR. */
 #define TIME_MASK ((1u << 31) - 1)
 #define MAX_IDLE (1u << 29)
-/* The queue shrinks by this part of what a request leaves over. */
+/* The queue shrinks by 1 / LEFT_SHARE of the pages that a request leaves in it. */
 #define LEFT_SHARE 16
 
 struct lirs_state {
-	u64 lir;    /* in order of the last access */
-	u64 queue;  /* Q: resident HIR pages, the next to leave first */
-	u64 ghost;  /* HIR pages that left while in S */
+	u64 lir;    /* LIR pages in the order of the last access */
+	u64 queue;  /* Q: resident HIR pages, in the order of eviction */
+	u64 ghost;  /* HIR pages that were evicted while in S */
 	u64 spare;  /* pages of Q beyond its share */
-	u64 room;   /* capacity when room was made, the least of late; 0 before */
+	u64 room;   /* capacity that note_room() tracks; 0 before the first request */
 	u32 clock;  /* accesses */
 	u32 bottom; /* last access of the LIR page at the bottom of S */
 };
 
 struct lirs_folio {
 	u32 last : 31;
-	u32 went_round : 1; /* the queue, unused */
+	u32 went_round : 1; /* has gone round the queue unused */
 };
 
 struct prune {
@@ -59,13 +59,13 @@ static u64 queue_share(u64 capacity)
 	return share ? share : 1;
 }
 
-/* The queue has at most half of the capacity beyond its share. */
+/* The queue has at most half of the capacity in addition to its share. */
 static u64 bounded_spare(u64 spare, u64 capacity)
 {
 	return spare < capacity / 2 ? spare : capacity / 2;
 }
 
-/* All but the pages of the queue. */
+/* Number of pages that may be LIR: the capacity without the queue. */
 static u64 lir_target(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
@@ -73,7 +73,7 @@ static u64 lir_target(void)
 
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
-	/* What it grew to was bounded by the capacity of then. */
+	/* The spare was bounded by the capacity at the time, which may have been larger. */
 	queue = queue_share(capacity) + bounded_spare(STATE->spare, capacity);
 	return queue < capacity ? capacity - queue : 0;
 }
@@ -102,8 +102,9 @@ CACHE_EXT_HOOK(void, lirs_folio_accessed, struct folio *folio, bool first)
 	u64 list = STATE->lir;
 
 	/*
-	 * The first pages that are read are LIR. What a policy before kept and nobody reads is not:
-	 * it would stay for ever, for only a page of S that is read again takes its place.
+	 * The first pages that are read become LIR. A page that an earlier policy left does not,
+	 * unless it is read: as LIR it would stay for ever, because only a page of S that is read
+	 * again takes its place.
 	 */
 	if (first) {
 		if (bpf_cache_ext_list_len(list) < lir_target())
@@ -126,8 +127,9 @@ CACHE_EXT_HOOK(void, lirs_folio_removed, struct folio *folio, bool evicted)
 }
 
 /*
- * LIR pages beyond their share become HIR; the one after them is the bottom of S. A process that has
- * a page mapped accesses it unseen: to be looked at counts as an access of such a page.
+ * LIR pages beyond their share become HIR. The page after them is the bottom of S. The policy does
+ * not see the accesses to a mapped page, so a mapped page counts as accessed when it is looked at
+ * here.
  */
 static s64 prune_stack(struct folio *folio, void *data)
 {
@@ -150,9 +152,10 @@ static s64 prune_stack(struct folio *folio, void *data)
 }
 
 /*
- * The queue is short: what is in it may still be under way, or wait to be used. What readahead
- * brought and nobody used goes round once, and no more: some of it is never used, as around the
- * pages of a program that faults touch. Of a mapped page this is an access.
+ * The queue is short, so its pages may still be under I/O or wait for their first use. A page that
+ * was read ahead and not used goes round the queue once and no more, because some of these pages
+ * are never used, for example those around the pages of a program that faults touch. Being looked
+ * at here counts as an access to a mapped page.
  */
 static s64 keep_in_queue(struct folio *folio)
 {
@@ -193,7 +196,7 @@ static void grow_spare(u64 pages)
 	STATE->spare = bounded_spare(STATE->spare + pages, capacity);
 }
 
-/* A whole request finds its candidates in the queue, even the first one. */
+/* Grow the queue so that it has all candidates of a request, including the first request. */
 static void make_spare(u64 requested)
 {
 	u64 has = queue_share(bpf_cache_ext_capacity(STATE->lir)) + STATE->spare;
@@ -203,9 +206,10 @@ static void make_spare(u64 requested)
 }
 
 /*
- * Requests come in a row, and some pages of the queue cannot go: what is short would be taken from
- * the LIR pages, which makes room for more of them, and of a loop each would leave just before it
- * is read. So the queue grows by that, and shrinks by a part of what a request leaves over.
+ * Requests come in a row, and some pages of the queue cannot be evicted. Missing candidates would
+ * be LIR pages. Their places would go to other pages that then become LIR, and in a loop each of
+ * those would be evicted just before it is read. So the queue grows by the number of missing
+ * candidates, and shrinks by a part of what a request leaves over.
  */
 static void note_spare(u64 missing, u64 left)
 {
@@ -219,8 +223,9 @@ static void note_spare(u64 missing, u64 left)
 }
 
 /*
- * The room of a cgroup wavers by the pages that CPUs charge ahead, and with what its processes have
- * besides. LIR pages that came with each rise would go with the next fall, the oldest first.
+ * The capacity of a cgroup changes with the pages that CPUs charge in advance and with the other
+ * memory of its processes. If LIR pages were added with each rise, each fall would evict as many,
+ * the oldest first. So `room` follows a fall at once and a rise slowly.
  */
 static void note_room(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* LRU: one list in order of the last access, evicted from its head. */
+/* LRU: one list in the order of the last access, evicted from its head. */
 #include "cache_ext.bpf.h"
 
 struct lru_state {

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* MGLRU: generations evicted oldest first, tiers of accesses protected by a feedback loop. */
+/*
+ * MGLRU: evicts the oldest generation first. A feedback loop protects tiers of pages by their
+ * accesses.
+ */
 #include "cache_ext.bpf.h"
 
 #define MAX_GENERATIONS 4
 #define MIN_GENERATIONS 2
 #define TIERS 4
-#define MAX_ACCESSES 5 /* the count saturates: beyond it the page is protected in any case */
+#define MAX_ACCESSES 5 /* the count stops here; a page with this count is always protected */
 
-/* One request looks at no more than MAX_PASSES * MAX_SCAN folios, MAX_SCAN of them in one go. */
+/* One request looks at no more than MAX_PASSES * MAX_SCAN folios, at most MAX_SCAN at a time. */
 #define MAX_PASSES 16
 #define MAX_SCAN 4096
 
-/* A ghost remembers re-references in its low bits and the sequence number above them. */
+/*
+ * The value of a ghost has the number of re-references in its low bits and the sequence number of
+ * the oldest generation above them.
+ */
 #define GHOST_REFS_BITS 3
 #define GHOST_SEQ_MASK ((1u << (16 - GHOST_REFS_BITS)) - 1)
 
@@ -20,11 +26,11 @@ struct mglru_state {
 	u64 ghosts;
 	u64 min_seq;
 	u64 max_seq;
-	/* Pages of the oldest generation, by tier. */
+	/* Pages of the oldest generation, per tier. */
 	u64 evicted[TIERS];
 	u64 protected[TIERS];
 	u64 refaulted[TIERS];
-	/* Moving averages over the generations before it, smoothing factor 1/2. */
+	/* Moving averages over the earlier generations, with smoothing factor 1/2. */
 	u64 avg_total[TIERS];
 	u64 avg_refaulted[TIERS];
 };
@@ -33,10 +39,10 @@ struct mglru_folio {
 	u8 accesses;
 };
 
-/* The scan of one generation within a request; data of the callback. */
+/* The scan of one generation within a request; passed to the callback. */
 struct scan {
 	u64 seq;
-	u64 proposed; /* candidates stay listed until the request is served */
+	u64 proposed; /* candidates, which stay on the list until the request is served */
 	u32 tier;     /* highest tier that is not protected */
 };
 
@@ -48,7 +54,7 @@ static u64 generation_of(u64 seq)
 	return STATE->generations[seq % MAX_GENERATIONS];
 }
 
-/* order_base_2 of the number of accesses, of which 0 and 1 are alike. */
+/* order_base_2() of the number of accesses, where 0 counts as 1. */
 static u32 tier_of(u32 accesses)
 {
 	return (accesses > 1) + (accesses > 2) + (accesses > 4);
@@ -73,7 +79,7 @@ CACHE_EXT_HOOK(s32, mglru_init, struct mem_cgroup *memcg)
 	return STATE->ghosts ? 0 : -ENOMEM;
 }
 
-/* Refaults are compared only within the lifetime of the oldest generation. */
+/* Only refaults of pages that were evicted from the current oldest generation count. */
 static void note_refault(struct folio *folio, u32 ghost)
 {
 	struct mglru_folio *state = FOLIO_STATE(folio);
@@ -131,7 +137,10 @@ CACHE_EXT_HOOK(void, mglru_folio_removed, struct folio *folio, bool evicted)
 	bpf_cache_ext_ghost_add(STATE->ghosts, folio, seq << GHOST_REFS_BITS | references);
 }
 
-/* Whether the tier refaults too little, absolutely or against the first tier, to be protected. */
+/*
+ * Whether the tier may be evicted: it has fewer refaults than min_refaults, or its refault ratio is
+ * at most tier_gain times that of the first tier.
+ */
 static bool tier_is_evictable(u32 tier)
 {
 	u64 margin = TUNABLE(min_refaults);
@@ -181,7 +190,7 @@ static void scan_oldest(struct cache_ext_eviction_ctx *request, struct scan *sca
 		scan->proposed = 0;
 		scan->tier = highest_evictable_tier();
 	}
-	/* The two youngest generations are never evicted from: aging comes first. */
+	/* The two youngest generations are never evicted from. They must age first. */
 	if (seq + MIN_GENERATIONS > STATE->max_seq)
 		return;
 	bpf_cache_ext_list_iterate(generation_of(seq), request, evict_or_protect, scan, &opts);
@@ -202,7 +211,7 @@ static void carry_over_counts(void)
 	}
 }
 
-/* Concurrent requests see the same generation empty; one of them retires it. */
+/* Concurrent requests find the same generation empty. One of them retires it. */
 static void retire_empty(const struct scan *scan)
 {
 	u64 seq = scan->seq;
@@ -219,7 +228,10 @@ static void retire_empty(const struct scan *scan)
 		carry_over_counts();
 }
 
-/* Whether the generations are too few, or of three the youngest is large or the oldest small. */
+/*
+ * Whether there are too few generations, or there are three and the youngest is large or the oldest
+ * small.
+ */
 static bool needs_aging(void)
 {
 	u64 min_seq = STATE->min_seq;
@@ -233,7 +245,10 @@ static bool needs_aging(void)
 	return young * MIN_GENERATIONS > total || old * (MIN_GENERATIONS + 2) < total;
 }
 
-/* Another request may have aged since this one decided to: the lists must stay distinct. */
+/*
+ * Another request may have aged since this one decided to. The lists of all generations must remain
+ * distinct.
+ */
 static void age(void)
 {
 	u64 max_seq = STATE->max_seq;
@@ -242,7 +257,7 @@ static void age(void)
 		__sync_bool_compare_and_swap(&STATE->max_seq, max_seq, max_seq + 1);
 }
 
-/* Aging is put off until a scan has not satisfied the request. */
+/* Aging is delayed until a scan does not satisfy the request. */
 CACHE_EXT_HOOK(void, mglru_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* MRU: one list in order of the last access, evicted from its tail. */
+/* MRU: one list in the order of the last access, evicted from its tail. */
 #include "cache_ext.bpf.h"
 
 struct mru_state {
 	u64 pages;
 };
 
-/* Most folios that are spared because readahead brought them and nobody used them yet. */
+/*
+ * Maximum number of folios that are spared because readahead brought them in and no access
+ * followed.
+ */
 #define SPARED_UNUSED 128
 
 struct newest {
@@ -35,8 +38,9 @@ CACHE_EXT_HOOK(void, mru_folio_accessed, struct folio *folio, bool first)
 }
 
 /*
- * The newest pages are those that may still be under way, or wait to be used. They stay where they
- * are: refused, they would be proposed first again, and the kernel would take the oldest instead.
+ * The newest pages may still be under I/O, or read ahead and not used yet. They stay where they
+ * are. If they were proposed and refused, they would be proposed first again, and the kernel would
+ * evict the oldest pages instead.
  */
 static s64 spare_newest(struct folio *folio, void *data)
 {
@@ -56,7 +60,10 @@ static s64 spare_newest(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* Half of the list at most is spared: a cgroup that shrank must still find candidates. */
+/*
+ * At most half of the list is spared as newest, and a quarter as unused, so that candidates remain
+ * when the cgroup has shrunk.
+ */
 CACHE_EXT_HOOK(void, mru_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
@@ -71,7 +78,9 @@ CACHE_EXT_HOOK(void, mru_evict_folios, struct cache_ext_eviction_ctx *request,
 	if (newest.unused_to_spare > half / 2)
 		newest.unused_to_spare = half / 2;
 	bpf_cache_ext_list_iterate(STATE->pages, request, spare_newest, &newest, &opts);
-	/* Programs are in use all the time: they go when nothing else is left. */
+	/*
+	 * Mapped pages, such as those of programs, are in use all the time. They are evicted last.
+	 */
 	newest.spare_mapped = false;
 	if (request->nr_proposed < request->nr_requested)
 		bpf_cache_ext_list_iterate(STATE->pages, request, spare_newest, &newest, &opts);

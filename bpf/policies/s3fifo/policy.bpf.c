@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* S3-FIFO: small, main and ghost queue with counts capped at 3. */
+/* S3-FIFO: a small, a main and a ghost queue. Access counts stop at 3. */
 #include "cache_ext.bpf.h"
 
 #define MAX_ACCESSES 3
@@ -9,18 +9,18 @@ struct s3fifo_state {
 	u64 small;
 	u64 main;
 	u64 ghost;
-	u64 full; /* not 0 once the cgroup has reclaimed */
+	u64 full; /* not 0 after the first reclaim of the cgroup */
 };
 
 struct s3fifo_folio {
 	unsigned char accesses;
 };
 
-/* What is left of the small queue while one request is being filled. */
+/* The rest of the small queue while one request is served. */
 struct small_scan {
 	u64 left;
 	u64 target;
-	u64 in_turn; /* a folio moved to the main queue instead of leaving: look for another one */
+	u64 in_turn; /* the last folio moved to the main queue: look at one more */
 };
 
 POLICY_STATE(struct s3fifo_state);
@@ -41,7 +41,10 @@ static u64 small_target(void)
 	return pages ? pages : 1;
 }
 
-/* Until the first reclaim, what the small queue has no room for fills the main queue. */
+/*
+ * Whether the page goes to the main queue. Before the first reclaim, pages for which the small
+ * queue has no room fill the main queue.
+ */
 static bool belongs_to_main(struct folio *folio)
 {
 	if (bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0)
@@ -66,7 +69,10 @@ CACHE_EXT_HOOK(void, s3fifo_folio_counted, struct folio *folio, u32 accesses)
 	state->accesses = accesses < MAX_ACCESSES ? accesses : MAX_ACCESSES;
 }
 
-/* To be kept: as if it had earned its place in the main queue; to go: the next of the small one. */
+/*
+ * Advice to keep a page moves it to the main queue, with a full count. Other advice, except
+ * WILLNEED, makes it the next page of the small queue to be evicted.
+ */
 CACHE_EXT_HOOK(void, s3fifo_folio_advised, struct folio *folio, u32 advice)
 {
 	bool stays = advice == CACHE_EXT_ADVICE_KEEP;
@@ -84,7 +90,10 @@ CACHE_EXT_HOOK(void, s3fifo_folio_removed, struct folio *folio, bool evicted)
 		bpf_cache_ext_ghost_add(STATE->ghost, folio, 0);
 }
 
-/* The choice between the queues is made anew for every candidate: a batch does not drain small. */
+/*
+ * The choice between the queues is made for each candidate, so a batch does not drain the small
+ * queue.
+ */
 static s64 filter_small(struct folio *folio, void *data)
 {
 	struct s3fifo_folio *state = FOLIO_STATE(folio);
@@ -124,7 +133,7 @@ static void evict_small(struct cache_ext_eviction_ctx *request, u64 target)
 	bpf_cache_ext_list_iterate(STATE->small, request, filter_small, &scan, &opts);
 }
 
-/* Counts are at most MAX_ACCESSES, so that so many passes and one more find a victim. */
+/* Counts are at most MAX_ACCESSES, so after that many passes one more finds a page to evict. */
 static void evict_main(struct cache_ext_eviction_ctx *request)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};

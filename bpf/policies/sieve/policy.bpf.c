@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * SIEVE: a FIFO whose pages keep their places while a hand goes from old to new.
+ * SIEVE: a FIFO whose pages keep their places while a hand moves from old pages to new ones.
  *
- * The hand is the border between two lists: pages that it has not reached, which new pages join at
- * the tail, and the survivors that it has passed, all of them older. When the first list has been
- * passed as a whole, the survivors are the whole queue and the lists swap roles.
+ * The hand is the border between two lists. One has the pages that the hand has not reached; new
+ * pages join it at the tail. The other has the survivors that the hand has passed, all of them
+ * older. When the hand has passed the whole first list, the survivors are the whole queue, and the
+ * lists swap roles.
  */
 #include "cache_ext.bpf.h"
 
-/* One clears what is ahead of the hand, one the rest, and the third finds no page visited. */
+/*
+ * The first pass clears the marks ahead of the hand and the second one the rest. The third pass
+ * finds no marked page.
+ */
 #define MAX_PASSES 3
 
 struct sieve_state {
 	u64 lists[2];
-	u64 ahead; /* which of the two the hand has not reached; the other holds the survivors */
+	u64 ahead; /* index of the list ahead of the hand; the other list has the survivors */
 };
 
 struct sieve_folio {
@@ -55,7 +59,7 @@ static s64 sift(struct folio *folio, void *data)
 
 /*
  * The hand wraps as soon as it has passed the newest page, before another page joins. Concurrent
- * requests that both see the end store the same value: neither list is ever lost.
+ * requests that both reach the end store the same value, so neither list is lost.
  */
 static void advance_hand(struct cache_ext_eviction_ctx *request)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* 2Q: a FIFO for new pages, a ghost FIFO of those it dropped, an LRU for those that came back. */
+/*
+ * 2Q: a FIFO for new pages, a ghost FIFO of pages evicted from it, an LRU list for pages that came
+ * back.
+ */
 #include "cache_ext.bpf.h"
 
-/* Kout of the paper, percent of the capacity. */
+/* Kout of the paper, in percent of the capacity. */
 #define GHOST_PCT 50
 
 struct twoq_state {
 	u64 incoming; /* A1in */
 	u64 ghost;    /* A1out */
 	u64 proven;   /* Am */
-	u64 full;     /* not 0 once the cgroup has reclaimed */
+	u64 full;     /* not 0 after the first reclaim of the cgroup */
 };
 
 POLICY_STATE(struct twoq_state);
@@ -22,7 +25,10 @@ CACHE_EXT_HOOK(s32, twoq_init, struct mem_cgroup *memcg)
 	return STATE->incoming && STATE->proven && STATE->ghost ? 0 : -ENOMEM;
 }
 
-/* Until the first reclaim: what a policy before kept is proven, for no first access follows. */
+/*
+ * Until the first reclaim all pages start on Am. Pages that an earlier policy left stay there,
+ * because no first access follows; that access moves other pages to A1in.
+ */
 CACHE_EXT_HOOK(void, twoq_folio_added, struct folio *folio)
 {
 	bool known = bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0;
@@ -31,7 +37,7 @@ CACHE_EXT_HOOK(void, twoq_folio_added, struct folio *folio)
 			       true);
 }
 
-/* Accesses soon after the first are correlated with it: they do not move a page of A1in. */
+/* Accesses soon after the first one are correlated with it, so they do not move a page of A1in. */
 CACHE_EXT_HOOK(void, twoq_folio_accessed, struct folio *folio, bool first)
 {
 	if (first && !STATE->full)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* W-TinyLFU: an LRU window, a segmented LRU behind it, and a count-min sketch between the two. */
+/*
+ * W-TinyLFU: an LRU window, then a segmented LRU, with a count-min sketch that decides on admission
+ * to it.
+ */
 #include "cache_ext.bpf.h"
 
 /*
- * The sketch: a word holds 16 counters of 4 bits, eight words form a block. A page has one block,
- * which is one cache line, and there one counter in each of four rows of two words.
+ * The sketch. A word has 16 counters of 4 bits, and eight words form a block, which is one cache
+ * line. A page has one block, and in it one counter in each of four rows of two words.
  */
 #define BLOCK_WORDS 8
 #define ROWS 4
@@ -12,37 +15,40 @@
 #define COUNT_BITS 4
 #define MAX_COUNT 15
 #define HALVED 0x7777777777777777ull
-/* A word per page of the capacity, as long as that is not more than the tunable sketch_pages. */
+/*
+ * The sketch has at least one word per page of the capacity or of the tunable sketch_pages,
+ * whichever is less, up to MAX_WORDS.
+ */
 #define MAX_WORDS (1u << 18)
-/* All counts are halved after so many accesses per page that the sketch is made for. */
+/* Accesses per page of sized_for after which all counts are halved. */
 #define SAMPLE_ACCESSES 8
 
 struct wtinylfu_state {
 	u64 window;
 	u64 probation;
 	u64 protected;
-	u64 full;	/* not 0 once the cgroup has reclaimed */
-	u64 sized_for;	/* pages that the sketch is made for */
-	u64 block_mask; /* number of blocks in use, a power of two, less one */
+	u64 full;	/* not 0 after the first reclaim of the cgroup */
+	u64 sized_for;	/* number of pages that the sketch is sized for */
+	u64 block_mask; /* number of blocks in use, a power of two, minus 1 */
 	u64 sample;	/* accesses between two halvings */
-	u64 accesses;	/* since the last one */
+	u64 accesses;	/* accesses since the last halving */
 	u32 halvings;
-	u16 halved[MAX_WORDS / BLOCK_WORDS]; /* low bits of the halvings that the block has seen */
+	u16 halved[MAX_WORDS / BLOCK_WORDS]; /* low bits of halvings when last halved */
 	u64 words[MAX_WORDS];
 };
 
 POLICY_STATE(struct wtinylfu_state);
 
-/* Candidates of one request against the pages they would replace. */
+/* The candidates of one request and the pages that they would replace. */
 struct duel {
 	u32 candidates;
 	u32 decided;
-	u32 lost; /* bit per candidate */
+	u32 lost; /* one bit per candidate */
 	u32 wins;
 	u8 counts[CACHE_EXT_MAX_CANDIDATES];
 };
 
-/* Pages that the sketch is to have a word for. */
+/* Number of pages for which the sketch has a word each. */
 static u64 sketch_pages(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->window);
@@ -77,7 +83,7 @@ static u64 block_of(u64 key)
 	return (key >> 32) & STATE->block_mask & (MAX_WORDS / BLOCK_WORDS - 1);
 }
 
-/* Word of the page's counter in a row, and how far the counter is shifted there. */
+/* The word that has the counter of the page in a row; shift_of() is its position in the word. */
 static u64 word_of(u64 block, u64 key, u32 row)
 {
 	return (block * BLOCK_WORDS + 2 * row + (key >> (row * ROW_BITS) & 1)) & (MAX_WORDS - 1);
@@ -94,8 +100,8 @@ static u32 count_in(u64 block, u64 key, u32 row)
 }
 
 /*
- * A block is halved when it is next looked at, as often as the sketch was meanwhile: no hook runs
- * through the whole sketch, and no two counts differ because only one was halved already.
+ * Halve a block when it is next used, as often as the sketch was halved since. So no hook runs
+ * through the whole sketch, and all counts that are compared have been halved equally often.
  */
 static void halve_block(u64 block)
 {
@@ -150,8 +156,9 @@ static u64 window_target(void)
 }
 
 /*
- * Until the first reclaim, what the window has no room for fills the main part. What a policy
- * before kept is protected, as it would have been by now: no access follows, and no count.
+ * Until the first reclaim, pages for which the window has no room fill the main part. They start
+ * protected, and pages that an earlier policy left stay so, because no access that could promote
+ * them is counted. The first access moves other pages to probation.
  */
 CACHE_EXT_HOOK(void, wtinylfu_folio_added, struct folio *folio)
 {
@@ -196,7 +203,9 @@ static s64 count_candidate(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* The page meets the candidates in turn until one of them was accessed more often than it. */
+/*
+ * Compare the page with the candidates in turn, until a candidate has more accesses than the page.
+ */
 static s64 defend(struct folio *folio, void *data)
 {
 	u32 count = estimate(bpf_cache_ext_page_key(folio));
@@ -217,7 +226,7 @@ static s64 defend(struct folio *folio, void *data)
 	return CACHE_EXT_STOP;
 }
 
-/* Called for the same candidates as before, in the same order. */
+/* Called for the same candidates as count_candidate(), in the same order. */
 static s64 settle(struct folio *folio, void *data)
 {
 	struct duel *duel = data;
@@ -227,7 +236,9 @@ static s64 settle(struct folio *folio, void *data)
 	return lost ? CACHE_EXT_EVICT : CACHE_EXT_MOVE;
 }
 
-/* Shows up to `pages` folios at the head of the list to fn; what moves goes to probation. */
+/*
+ * Show up to `pages` folios from the head of the list to fn. Folios that it moves go to probation.
+ */
 static __always_inline void walk(u64 list, struct cache_ext_eviction_ctx *request,
 				 s64 (*fn)(struct folio *folio, void *data), void *data, u64 pages)
 {
@@ -241,7 +252,7 @@ static __always_inline void walk(u64 list, struct cache_ext_eviction_ctx *reques
 		bpf_cache_ext_list_iterate(list, request, fn, data, &opts);
 }
 
-/* Pages beyond the protected segment's share go back on probation. */
+/* Pages beyond the share of the protected segment move to probation. */
 static void bound_protected(struct cache_ext_eviction_ctx *request)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->protected);
@@ -254,9 +265,10 @@ static void bound_protected(struct cache_ext_eviction_ctx *request)
 }
 
 /*
- * Pages that must leave the window for it to have its share after as many came as leave now. A
- * request may be smaller than what came, so a page that it is too small for waits for the next one;
- * only what the window has above its share by then goes on probation without a comparison.
+ * Number of pages that must leave the window so that it has its share again after as many pages
+ * were added as are evicted now. A request may be smaller than the number of pages that were added,
+ * so a page beyond the request waits for the next one. Only pages by which the window would still
+ * exceed its share move to probation without a comparison.
  */
 static u64 bound_window(struct cache_ext_eviction_ctx *request)
 {
@@ -274,7 +286,10 @@ static u64 bound_window(struct cache_ext_eviction_ctx *request)
 	return leaving;
 }
 
-/* The oldest `candidates` of the window leave the cache or move on; the pages that they beat. */
+/*
+ * The oldest `candidates` pages of the window are evicted or move to probation. Returns the number
+ * of pages that they replace.
+ */
 static u64 admit_candidates(struct cache_ext_eviction_ctx *request, u64 candidates)
 {
 	struct duel duel = {.candidates = cache_ext_zero(), .decided = cache_ext_zero()};

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Leap: the distance that most of the last reads of a thread had is where the next ones go. How many
- * pages are read ahead follows how many of the last were used; without a majority it is none.
+ * Leap: predicts that the next reads of a thread continue at the distance that the majority of its
+ * last reads had. The number of pages read ahead follows the number of earlier ones that were used.
+ * Until a majority was found, nothing is read ahead.
  */
 #include "prefetch.bpf.h"
 
 #define HISTORY 32
 #define SLOTS 64
 
-/* What a thread read of a file. */
+/* The reads of one file by one thread. */
 struct history {
 	u64 key;
 	u64 last;		/* page in which the last access ended */
-	s64 trend;		/* the last majority; 0: there was none */
-	u32 count;		/* distances so far */
-	u32 hits;		/* pages that were read ahead and used, since the last decision */
-	u32 window;		/* of the last decision */
-	s64 distances[HISTORY]; /* the newest is at count - 1 */
+	s64 trend;		/* the last majority distance; 0: none so far */
+	u32 count;		/* distances recorded so far */
+	u32 hits;		/* pages read ahead and used since the last decision */
+	u32 window;		/* pages of the last decision */
+	s64 distances[HISTORY]; /* the newest is at (count - 1) % HISTORY */
 };
 
 struct leap_state {
@@ -41,7 +42,7 @@ static struct history *history_of(u64 file)
 	return history;
 }
 
-/* An access to pages from `index` to `last`. */
+/* Record an access to the pages from `index` to `last`. */
 static void record(struct history *history, u64 index, u64 last)
 {
 	if (history->last != ~0ull) {
@@ -56,7 +57,7 @@ static s64 distance_at(const struct history *history, u32 age)
 	return history->distances[(history->count - 1 - age) % HISTORY];
 }
 
-/* How many of the newest `length` distances are this one. */
+/* How many of the newest `length` distances equal `distance`. */
 static u32 count_of(const struct history *history, s64 distance, u32 length)
 {
 	u32 count = cache_ext_zero();
@@ -67,8 +68,9 @@ static u32 count_of(const struct history *history, s64 distance, u32 length)
 }
 
 /*
- * The distance that more than half of the newest 4, 8, 16 or 32 have, of the shortest stretch with
- * one (Boyer and Moore's majority vote, continued from one length to the next); 0: none.
+ * The distance that more than half of the newest 4, 8, 16 or 32 distances have, for the shortest of
+ * these lengths that has such a majority; 0 if none has. The candidates come from Boyer and Moore's
+ * majority vote, which continues from one length to the next.
  */
 static s64 find_trend(const struct history *history)
 {
@@ -102,7 +104,10 @@ static u32 power_of_two_from(u32 value, u32 most)
 	return power < most ? power : most;
 }
 
-/* Pages to read ahead: by those that were used, and at most half as many less than before. */
+/*
+ * Number of pages to read ahead: by the number of pages that were used, and at least half of the
+ * last window.
+ */
 static u32 next_window(const struct history *history, bool follows)
 {
 	u32 window = follows;
@@ -122,7 +127,7 @@ CACHE_EXT_HOOK(void, leap_page_used, u64 file, u64 index)
 	history->hits++;
 }
 
-/* Marks are of windows of the kernel, before the policy came. */
+/* Marks are of windows that the kernel chose before the policy was attached. */
 CACHE_EXT_HOOK(s32, leap_decide_window, struct cache_ext_window_ctx *window)
 {
 	u64 index = window->index, end = index + window->nr_wanted - 1;

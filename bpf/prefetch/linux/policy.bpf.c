@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's own on-demand readahead, as a model: the window begins with the read, doubles at each
- * mark until the largest, and random reads are read as they are.
+ * A model of the kernel's own on-demand readahead. The window starts with the read and grows at
+ * each mark up to the maximum. Random reads are not extended.
  */
 #include "prefetch.bpf.h"
 
@@ -14,7 +14,7 @@ static u64 power_of_two_from(u64 value)
 	return power;
 }
 
-/* The first window of a stream. */
+/* The size of the first window of a stream. */
 static u64 first_size(u64 wanted, u64 max)
 {
 	u64 size = power_of_two_from(wanted);
@@ -24,7 +24,7 @@ static u64 first_size(u64 wanted, u64 max)
 	return size <= max / 4 ? size * 2 : max;
 }
 
-/* What follows a window of `size` pages. */
+/* The size of the window after one of `size` pages. */
 static u64 next_size(u64 size, u64 max)
 {
 	if (size < max / 16)
@@ -45,7 +45,7 @@ static s32 at_miss(struct cache_ext_window_ctx *window)
 	u64 max = window->max_pages, wanted = window->nr_wanted;
 	u64 index = window->index, before, size;
 
-	/* The start of a file, a large read, or a read that goes on from the last one. */
+	/* The start of a file, a large read, or a read that continues the last one. */
 	if (!index || wanted > max || index - window->prev_index <= 1) {
 		size = first_size(wanted, max);
 		return set_window(window, index, size, size > wanted ? size - wanted : size / 2);
@@ -53,7 +53,7 @@ static s32 at_miss(struct cache_ext_window_ctx *window)
 	before = bpf_cache_ext_cached_before(window);
 	if (before <= wanted)
 		return set_window(window, index, 0, 0);
-	/* Cached from the start of the file: a stream, or another one that has read all of it. */
+	/* Cached from the start of the file: this stream, or another one, has read all of it. */
 	if (before == index)
 		before *= 2;
 	size = before + wanted < max ? before + wanted : max;
@@ -71,7 +71,10 @@ static s32 at_mark(struct cache_ext_window_ctx *window)
 			size = window->last_size;
 		return set_window(window, window->last_start + window->last_size, size, size);
 	}
-	/* The mark of another stream of the open file: what is cached behind it is its window. */
+	/*
+	 * The mark belongs to another stream of the open file. The cached pages behind it are its
+	 * window.
+	 */
 	start = window->index + 1 + bpf_cache_ext_cached_after(window);
 	if (start - window->index > max)
 		return set_window(window, window->index, 0, 0);
@@ -79,7 +82,7 @@ static s32 at_mark(struct cache_ext_window_ctx *window)
 	return set_window(window, start, size, size);
 }
 
-/* Faults are left to the kernel, which reads around them until too many miss. */
+/* Faults are left to the kernel, which reads around them until too many of them miss. */
 CACHE_EXT_HOOK(s32, linux_decide_window, struct cache_ext_window_ctx *window)
 {
 	switch (window->trigger) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stride: reads at equal distances are continued ahead, whatever the distance. Several streams of
- * one file are told apart by where they are. Sequential reads are left to the kernel.
+ * Stride: continues reads at equal distances, whatever the distance. Several streams in one file
+ * are distinguished by their position. Sequential reads are left to the kernel.
  */
 #include "prefetch.bpf.h"
 
@@ -11,13 +11,13 @@
 
 struct stream {
 	u64 file;
-	u64 last; /* where the last read of it began, or the last one that was read ahead */
+	u64 last; /* start of the last read, or of the last one that was read ahead */
 	s64 stride;
 	u64 mark;    /* the page that has the mark */
-	u64 clock;   /* when it was seen */
-	u32 matches; /* equal distances in a row */
-	u32 depth;   /* reads ahead, of the last window */
-	u32 size;    /* pages of a read */
+	u64 clock;   /* STATE->clock when the stream was last seen */
+	u32 matches; /* number of equal distances in a row */
+	u32 depth;   /* reads that the last window read ahead; 0: none */
+	u32 size;    /* pages per read */
 };
 
 struct stride_state {
@@ -37,7 +37,9 @@ static u64 distance(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
-/* The stream whose mark this is; NULL: the mark is of a window of the kernel. */
+/*
+ * The stream that this mark belongs to, or NULL if the mark is of a window that the kernel chose.
+ */
 static struct stream *stream_of_mark(u64 file, u64 index)
 {
 	for (u32 way = 0; way < WAYS; way++) {
@@ -49,7 +51,10 @@ static struct stream *stream_of_mark(u64 file, u64 index)
 	return NULL;
 }
 
-/* The nearest stream, or in place of the one that was not seen for the longest time a new one. */
+/*
+ * The nearest stream of the file within max_stride. If there is none, a new stream takes the place
+ * of the one that was not seen for the longest time.
+ */
 static struct stream *stream_of_miss(u64 file, u64 index)
 {
 	u64 nearest = TUNABLE(max_stride), oldest = ~0ull;
@@ -78,7 +83,10 @@ static struct stream *stream_of_miss(u64 file, u64 index)
 	return stream;
 }
 
-/* Twice as many reads as the last time, after the last one; the mark is on the middle one. */
+/*
+ * Read ahead after the last read, twice as many reads as the last time and at most max_depth. The
+ * middle one gets the mark.
+ */
 static s32 read_on(struct cache_ext_window_ctx *window, struct stream *stream)
 {
 	u64 start = stream->last + stream->stride;
@@ -109,7 +117,10 @@ static s32 at_miss(struct cache_ext_window_ctx *window, struct stream *stream)
 		stream->depth = 0;
 	}
 	stream->last = window->index;
-	/* Where one read ends at the next, or beyond it, the kernel's own readahead does well. */
+	/*
+	 * If the next read starts within this one or right at its end, the kernel's own readahead
+	 * does well.
+	 */
 	if (distance(window->index + stride, window->index) <= window->nr_wanted)
 		return 0;
 	if (stream->matches < TUNABLE(matches))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that goes by what applications say of their files, and counts it. */
+/* FIFO that follows the advice of applications on their files, and counts it. */
 #include "test_policy.h"
 
 #define KINDS 5
 
-/* Known to tests/kernel/guest/src/cases/advice.rs. */
+/* tests/kernel/guest/src/cases/advice.rs declares the same layout. */
 struct advised_state {
 	u64 list;
-	u64 told[KINDS]; /* folios, by enum cache_ext_advice */
+	u64 told[KINDS]; /* number of folios, by enum cache_ext_advice */
 };
 
 POLICY_STATE(struct advised_state);

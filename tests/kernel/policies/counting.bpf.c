@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that counts every event, apart for the folios of one file, and those that make no sense. */
+/* FIFO that counts each event, separately for the folios of one file, and each impossible event. */
 #include "test_policy.h"
 
 #define MAX_ORDER 8192
@@ -18,7 +18,7 @@ enum event {
 	EVENTS,
 };
 
-/* Known to tests/kernel/guest/src/counts.rs. */
+/* tests/kernel/guest/src/counts.rs declares the same layout. */
 struct counting_state {
 	u64 list;
 	u64 device;
@@ -29,7 +29,7 @@ struct counting_state {
 	u64 all[EVENTS];
 	u64 watched[EVENTS];
 	u64 order_len;
-	u64 order[MAX_ORDER]; /* indices of the file's folios as they were added */
+	u64 order[MAX_ORDER]; /* indices of the file's folios in the order of their addition */
 };
 
 struct counting_folio {

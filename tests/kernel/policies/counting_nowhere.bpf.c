@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that asks for the counts of a watched cgroup, and has no place for them. */
+/* A program that requests the counts of a watched cgroup, but passes NULL for them. */
 #include "test_policy.h"
 
-/* Only the name matters. */
+/* Only the name of this struct matters. */
 struct cache_ext_counts {
 	u64 first;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that takes its time for every folio that it is told of. */
+/* FIFO whose folio_added takes a long time. */
 #include "test_policy.h"
 
 #define ROUNDS 15000

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts what comes and goes; the hook of what goes may ask for the folio's record. */
+/*
+ * Counts additions and removals. Of these hooks only folio_removed calls a function that needs the
+ * folio's record.
+ */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/hooks_removal.rs. */
+/* tests/kernel/guest/src/cases/hooks_removal.rs declares the same layout. */
 struct departing_state {
 	u64 added;
 	u64 removed;

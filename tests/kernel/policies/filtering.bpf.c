@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An admission filter and nothing else: eviction is the kernel's. */
+/* An admission filter without other hooks. The kernel evicts. */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/filtering.rs. */
+/* tests/kernel/guest/src/cases/filtering.rs declares the same layout. */
 struct filtering_state {
 	u64 refuse;
 	u64 asked;

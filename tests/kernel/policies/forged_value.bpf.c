@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A readahead policy that passes a value of a map for the context of a decision. */
+/*
+ * A readahead policy that passes a map value as the context of a decision. The verifier must reject
+ * it.
+ */
 #include "prefetch.bpf.h"
 
-/* With what the kernel has behind its own context, as the policy would have it. */
+/* The context, followed by forged values for the fields that the kernel keeps behind its own. */
 struct forged_value_state {
 	struct cache_ext_window_ctx window;
 	u64 behind[2];

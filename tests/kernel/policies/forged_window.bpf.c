@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A readahead policy that passes memory of its stack for the context of a decision. */
+/*
+ * A readahead policy that passes stack memory as the context of a decision. The verifier must
+ * reject it.
+ */
 #include "prefetch.bpf.h"
 
 CACHE_EXT_HOOK(s32, forged_window_decide_window, struct cache_ext_window_ctx *window)

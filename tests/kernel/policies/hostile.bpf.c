@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that a policy should not do, one misdeed at a time, chosen from user space. */
+/* A policy that breaks the rules, in one way at a time. User space selects the way. */
 #include "test_policy.h"
 
 #define SAME_FOLIO_TIMES 32
@@ -13,29 +13,29 @@ enum mode {
 	HONEST,
 	SILENT,	       /* proposes nothing */
 	SAME,	       /* proposes one folio 32 times */
-	HELD,	       /* proposes folios that it held on to until user space said so */
-	SCANNING,      /* looks at all folios for ever and proposes none */
-	FOREIGN_LISTS, /* uses lists that are not its own, and what is not for this hook */
-	SLOW,	       /* takes its time for each request, then serves it */
+	HELD,	       /* proposes folios that it held on to until user space releases them */
+	SCANNING,      /* looks at all folios again and again and proposes none */
+	FOREIGN_LISTS, /* uses unknown lists, and functions that this hook may not call */
+	SLOW,	       /* takes a long time for each request, then serves it */
 	FAILING_INIT,
 	POSITIVE_INIT,
-	SHOWN, /* as HELD, while they are among those that are shown */
+	SHOWN, /* as HELD, but while the held folios are being shown */
 };
 
-/* Known to tests/kernel/guest/src/hostile.rs. */
+/* tests/kernel/guest/src/hostile.rs declares the same layout. */
 struct hostile_state {
 	u64 list;
 	u64 mode;
-	u64 device; /* file whose folios are held */
+	u64 device; /* the file whose folios are held */
 	u64 inode;
 	u64 holding;
 	u64 release;
 	u64 spin_ns;
 	u64 deadline_ns;
-	u64 succeeded; /* calls that should have been refused, and were not */
+	u64 succeeded; /* calls that should have been refused but succeeded */
 	u64 refused;
 	u64 proposed;
-	u64 longest_ns; /* a request */
+	u64 longest_ns; /* longest duration of a request */
 };
 
 POLICY_STATE(struct hostile_state);
@@ -101,7 +101,7 @@ static bool spun_enough(void)
 	return *release || now > STATE->deadline_ns;
 }
 
-/* Loops are short, but there are many folios to show. */
+/* Each loop is short, but it runs for each of many folios. */
 static s64 spin(struct folio *folio, void *data)
 {
 	for (u32 i = 0; i < MOST_SPINS; i++)
@@ -110,7 +110,10 @@ static s64 spin(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* Folios that are held stand at the head. What is shown cannot go, and they are to go meanwhile. */
+/*
+ * The held folios are at the head of the list. A folio cannot be evicted while it is shown, and the
+ * held ones are to be evicted meanwhile. So the iteration starts at the tail, except in mode SHOWN.
+ */
 static void spin_until(u64 deadline_ns, struct held *held)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy that only creates a list. The kernel must not attach it. */
+/* A policy that only creates a list. The kernel must refuse to attach it. */
 #include "test_policy.h"
 
 struct incomplete_state {

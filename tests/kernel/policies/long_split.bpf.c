@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO whose hook of splits is as long as another hook may be, and too long for splits. */
+/* FIFO whose folio_split has a length that other hooks may have, but is too long for this one. */
 #include "test_policy.h"
 
 #define ROUNDS 2000

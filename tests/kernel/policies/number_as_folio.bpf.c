@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposes a folio that it remembers as a number. The verifier must not let it load. */
+/* Stores a folio's address as a number and proposes it later. The verifier must reject it. */
 #include "test_policy.h"
 
 struct number_state {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts accesses and leaves eviction to the kernel. It creates nothing, so it has no init. */
+/*
+ * Counts accesses and leaves eviction to the kernel. It needs no init, because it creates no lists.
+ */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/filtering.rs. */
+/* tests/kernel/guest/src/cases/filtering.rs declares the same layout. */
 struct observing_state {
 	u64 first;
 	u64 again;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tracing program that calls functions of policies. The verifier must not let it load. */
+/* A tracing program that calls a function for policies. The verifier must reject it. */
 #include "test_policy.h"
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")

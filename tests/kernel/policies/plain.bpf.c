@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO whose hook of accesses calls no function of the kernel, which runs it without a record. */
+/*
+ * FIFO whose folio_accessed calls no kernel function, so the kernel runs it without a look at the
+ * record.
+ */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/notes.rs. */
+/* tests/kernel/guest/src/cases/notes.rs declares the same layout. */
 struct plain_state {
 	u64 list;
 	u64 added;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the build makes of a policy.toml for other policies: those here have no tunables. */
+/*
+ * The header that the build generates from policy.toml for other policies. The policies of the
+ * tests have no tunables.
+ */
 #pragma once
 #define CACHE_EXT_FOLIO_STATE_BYTES 8
 #define CACHE_EXT_TUNABLE_DEFAULTS .none = 0

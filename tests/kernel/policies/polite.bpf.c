@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO of the folios of one file, that proposes none which others hold. */
+/* FIFO of the folios of one file that proposes no busy folio. */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/watchdog.rs. */
+/* tests/kernel/guest/src/cases/watchdog.rs declares the same layout. */
 struct polite_state {
 	u64 list;
 	u64 device;

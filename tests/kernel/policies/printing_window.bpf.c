@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A readahead policy that prints. */
+/* A readahead policy that prints. The verifier must reject it. */
 #include "prefetch.bpf.h"
 
 CACHE_EXT_HOOK(s32, printing_window_decide_window, struct cache_ext_window_ctx *window)

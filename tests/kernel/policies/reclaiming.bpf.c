@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that reclaim pages of a cgroup, each for whoever runs it. */
+/* Programs that reclaim pages of a cgroup, with the rights of the task that runs them. */
 #include "test_policy.h"
 
 #define EIO 5

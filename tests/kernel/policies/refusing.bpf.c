@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that keeps everything out of the cache as long as it is told so. */
+/* FIFO that admits no page to the cache while user space has `refuse` set. */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/admission.rs. */
+/* tests/kernel/guest/src/cases/admission.rs declares the same layout. */
 struct refusing_state {
 	u64 list;
 	u64 refuse;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for folios on an empty list very often, and proposes none. */
+/* Iterates an empty list very often in each request, and proposes nothing. */
 #include "test_policy.h"
 
 #define SEARCHES 4096

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hook that may sleep. The kernel must not let it load. */
+/* A policy with a sleepable hook. The verifier must reject it. */
 #include "test_policy.h"
 
 struct sleeping_state {

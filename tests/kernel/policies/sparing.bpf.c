@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that counts, at its first request, the folios that nobody has accessed. */
+/* FIFO that counts, at its first request, the folios without an access. */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/unused.rs. */
+/* tests/kernel/guest/src/cases/unused.rs declares the same layout. */
 struct sparing_state {
 	u64 list;
 	u64 looked_at;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that counts folios as large ones are split, and what it is told of them that is wrong. */
+/* FIFO that counts folios as large ones are split, and wrong results that its folio_split gets. */
 #include "test_policy.h"
 
 #define MARK 0x5eed
 
-/* Known to tests/kernel/guest/src/cases/splits.rs. */
+/* tests/kernel/guest/src/cases/splits.rs declares the same layout. */
 struct splitting_state {
 	u64 list;
 	u64 added;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO over many lists, each for one page in sixteen of a file. */
+/* FIFO with 16 lists; each has one in sixteen pages of a file. */
 #include "test_policy.h"
 
-#define LISTS 16 /* a power of two, whose remainder the verifier follows */
+#define LISTS 16 /* a power of two, so that the verifier knows the bound of an index */
 
 struct spreading_state {
 	u64 lists[LISTS];

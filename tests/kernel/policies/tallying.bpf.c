@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that has re-references counted by the kernel, and notes when it is told of them. */
+/*
+ * FIFO with folio_counted, which checks when the kernel reports the re-references that it counted.
+ */
 #include "test_policy.h"
 
 #define MOST_SPINS 500
-#define CLOCKS 32 /* looks at the clock for each, so that the verifier has few jumps to follow */
+#define CLOCKS 32 /* clock reads per iteration, so that the verifier has few jumps to follow */
 
-/* Known to tests/kernel/guest/src/cases/counted.rs. */
+/* tests/kernel/guest/src/cases/counted.rs declares the same layout. */
 struct tallying_state {
 	u64 list;
 	u64 first;
 	u64 calls;
 	u64 accesses;
 	u64 shown;
-	u64 shown_accesses; /* of the folios that were shown, told before */
+	u64 shown_accesses; /* accesses reported before their folios were shown */
 	u64 removed_accesses;
-	u64 spin_ns; /* for each folio that is shown, which is then kept */
+	u64 spin_ns; /* time to spend on each shown folio, which is then kept; 0: evict it */
 };
 
 struct tallying_folio {
@@ -76,7 +78,7 @@ CACHE_EXT_HOOK(void, tallying_folio_added, struct folio *folio)
 
 CACHE_EXT_HOOK(void, tallying_folio_accessed, struct folio *folio, bool first)
 {
-	/* A re-reference here would be one too many, and be seen as such. */
+	/* Only first accesses are expected here. The large number makes a re-reference visible. */
 	cache_ext_add(&STATE->first, first ? 1 : 1 << 20);
 }
 

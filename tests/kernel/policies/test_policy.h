@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policies of the tests look at beyond the API: which file a folio belongs to. */
+/* What the policies of the tests use in addition to the API: the file that a folio belongs to. */
 #pragma once
 #include "cache_ext.bpf.h"
 
@@ -20,7 +20,7 @@ struct address_space {
 	struct inode *host;
 };
 
-/* What the API declares without its fields. */
+/* The fields of a folio that the API does not declare. */
 struct folio___fields {
 	struct address_space *mapping;
 	unsigned long index;

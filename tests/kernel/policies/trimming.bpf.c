@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO that remembers what was removed, and forgets all it can in one hook when told so. */
+/*
+ * FIFO that adds a ghost for each removed page. When user space sets `trim`, it trims all ghosts in
+ * one hook.
+ */
 #include "test_policy.h"
 
 #define TRIMS 100
 
-/* Known to tests/kernel/guest/src/cases/watchdog.rs. */
+/* tests/kernel/guest/src/cases/watchdog.rs declares the same layout. */
 struct trimming_state {
 	u64 list;
 	u64 ghost;

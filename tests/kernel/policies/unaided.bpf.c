@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts events in hooks that call no function of the kernel, and leaves eviction to it. */
+/* Counts events in hooks that call no kernel function, and leaves eviction to the kernel. */
 #include "test_policy.h"
 
-/* Known to tests/kernel/guest/src/cases/counted.rs. */
+/* tests/kernel/guest/src/cases/counted.rs declares the same layout. */
 struct unaided_state {
 	u64 added;
 	u64 first;
 	u64 accesses;
 	u64 removed;
 	u64 evicted;
-	u64 counted_folio; /* the last one */
-	u64 told_in_order; /* removals that came just after the counts of the same folio */
+	u64 counted_folio; /* the folio of the last call of folio_counted */
+	u64 told_in_order; /* removals right after folio_counted of the same folio */
 };
 
 POLICY_STATE(struct unaided_state);
@@ -22,7 +22,7 @@ CACHE_EXT_HOOK(void, unaided_folio_added, struct folio *folio)
 
 CACHE_EXT_HOOK(void, unaided_folio_accessed, struct folio *folio, bool first)
 {
-	/* A re-reference here would be one too many, and be seen as such. */
+	/* Only first accesses are expected here. The large number makes a re-reference visible. */
 	cache_ext_add(&STATE->first, first ? 1 : 1 << 20);
 }
 

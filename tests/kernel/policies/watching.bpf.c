@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that watch a cgroup, each for whoever runs it. */
+/* Programs that watch a cgroup, with the rights of the task that runs them. */
 #include "test_policy.h"
 
 extern int bpf_cache_ext_watch(u64 cgroup_id, u64 threshold) __ksym;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A readahead policy that does as it is told, and notes what it was asked. */
+/* A readahead policy that sets the window that user space asks for, and records each decision. */
 #include "prefetch.bpf.h"
 
 #define NOTES 256
 #define MOST_REQUESTS 100
 
-/* Known to tests/kernel/guest/src/windowing.rs. */
+/* tests/kernel/guest/src/windowing.rs declares the same layout. */
 struct windowing_state {
-	u64 decides;	     /* 0: the kernel does */
-	u64 from_file_start; /* the start is not from the page that was asked for */
+	u64 decides;	     /* 0: leave decisions to the kernel */
+	u64 from_file_start; /* not 0: start is a page of the file, not relative to index */
 	u64 start;
 	u64 size;
 	u64 async_size;
 	u64 stride;
 	u64 times;
-	u64 asked[4]; /* by trigger */
+	u64 asked[4]; /* number of decisions, by trigger */
 	u64 noted;
-	u64 notes[NOTES];  /* pages that were asked for */
-	u64 before, after; /* cached before and after the last one */
+	u64 notes[NOTES];  /* window->index of the decisions */
+	u64 before, after; /* cached pages before and after the last one */
 	u64 used;	   /* pages that were read ahead and then accessed */
-	u64 queue_start;   /* where pages are asked for beside the window */
+	u64 queue_start;   /* range to request in addition to the window */
 	u64 queue_size;
 	u64 queue_times;
-	u64 queued; /* requests that were taken */
+	u64 queued; /* requests that were accepted */
 };
 
 POLICY_STATE(struct windowing_state);

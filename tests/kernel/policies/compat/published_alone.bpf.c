@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What published policies count on: one request at a time, and the kernel where none is served. */
+/*
+ * Checks what published policies rely on: requests come one at a time, and the kernel serves a
+ * request that the policy declines.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -10,13 +13,13 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Set from user space: every request is left to the kernel. */
+/* Set by user space: the policy declines each request. */
 const volatile u64 declines = 0;
 
 static u64 queue;
 static u64 served_now;
 
-/* Requests that began while another one was served. */
+/* Number of requests that began during another one. */
 SEC(".data.failures") u64 failures;
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(alone_init, struct mem_cgroup *memcg)
@@ -30,7 +33,7 @@ void BPF_STRUCT_OPS(alone_added, struct folio *folio)
 	bpf_cache_ext_list_add_tail(queue, folio);
 }
 
-/* Takes its time. */
+/* Takes a long time per folio. */
 static int take(int idx, struct cache_ext_list_node *node)
 {
 	u64 sum = 0;

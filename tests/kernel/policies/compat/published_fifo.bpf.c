@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO against the published interface alone: iteration with and without options. */
+/*
+ * FIFO that uses only the published interface: additions, deletions and iteration without options.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -11,7 +13,7 @@ char _license[] SEC("license") = "GPL";
 
 static u64 queue;
 
-/* How often what was asked for by a name of the published interface did not work. */
+/* Number of calls of the published interface that failed or returned the wrong result. */
 SEC(".data.failures") u64 failures;
 
 static bool is_ours(struct folio *folio)

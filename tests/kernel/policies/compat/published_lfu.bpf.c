@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sampled LFU against the published interface alone, its counts in a map keyed by folio. */
+/* Sampled LFU that uses only the published interface. Its counts are in a map keyed by folio. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two lists against the published interface alone: what each mode of an iteration does to them. */
+/*
+ * Two lists that use only the published interface. Checks what each mode of an iteration does to
+ * them.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -22,7 +25,7 @@ struct {
 	__uint(max_entries, 4000000);
 } uses SEC(".maps");
 
-/* Its size is for the loader to set, as that of ghosts in published policies. */
+/* The loader sets the size, as for the ghost maps of published policies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, struct page);
@@ -58,7 +61,7 @@ static struct page page_of(struct folio *folio)
 	return (struct page){.inode = folio->mapping->host->i_ino, .index = folio_index(folio)};
 }
 
-/* What user space runs in published policies. */
+/* A syscall program, as user space runs in published policies. */
 SEC("syscall") int forget(void)
 {
 	int i;
@@ -121,7 +124,7 @@ void BPF_STRUCT_OPS(two_gone, struct folio *folio)
 	bpf_map_delete_elem(&uses, &key);
 }
 
-/* Used twice, it goes on to the other list, else it leaves. */
+/* A folio that was used more than once moves to the other list. Other folios are evicted. */
 static int judge(int idx, struct cache_ext_list_node *node)
 {
 	u64 key = (u64)node->folio;
@@ -146,7 +149,7 @@ void BPF_STRUCT_OPS(two_evict, struct cache_ext_eviction_ctx *request, struct me
 		.evict_list = CACHE_EXT_ITERATE_SELF,
 		.evict_mode = CACHE_EXT_ITERATE_TAIL,
 	};
-	/* Candidates go to the other list; those that stay, to the head, where they were. */
+	/* Candidates move to the other list. The other folios move to the head, where they were. */
 	struct cache_ext_iterate_opts back = {
 		.continue_mode = CACHE_EXT_ITERATE_HEAD,
 		.evict_list = lists[0],

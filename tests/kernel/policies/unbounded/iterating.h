@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two iterators, one in the other: 64 million million steps. ITERATOR is the name of their type. */
+/* Two nested iterators with 64 * 10^12 steps in all. ITERATOR is the name of their type. */
 #pragma once
 #include "unbounded.h"
 

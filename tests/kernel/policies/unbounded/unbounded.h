@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FIFO with a hook that does misdeed(), which the file that includes this defines. */
+/* FIFO with one hook that calls misdeed(), which the including file defines. */
 #pragma once
 #include "test_policy.h"
 
@@ -14,7 +14,7 @@ POLICY_STATE(struct unbounded_state);
 
 static void misdeed(void);
 
-/* Hooks that a FIFO has no use for. */
+/* Hooks that a FIFO does not need. */
 #if defined(WHEN_ENDING)
 #define ITS_HOOK .exit = HOOK(unbounded_exit),
 CACHE_EXT_HOOK(void, unbounded_exit, struct mem_cgroup *memcg)

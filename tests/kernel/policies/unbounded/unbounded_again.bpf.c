@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks to be shown folios without end, in folio_removed, where none are shown. */
+/* Iterates a list in an endless loop in folio_removed, where no folios are shown. */
 #define WHEN_REMOVING
 #include "unbounded.h"
 
@@ -10,7 +10,7 @@ static s64 keep(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* With more to do in the loop, the verifier may happen to see that it does not end. */
+/* If the loop did more, the verifier might happen to see that it does not end. */
 static void misdeed(void)
 {
 	while (bpf_cache_ext_list_iterate(1, NULL, keep, NULL, NULL) != NEVER)

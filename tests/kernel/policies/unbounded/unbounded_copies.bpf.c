@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies values of a map: one instruction each, and as many bytes as the map says. */
+/* Copies a map value: one instruction, but as many bytes as the value has. */
 #include "unbounded.h"
 
 struct two_pages {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for a page in a filter, which hashes all of it for each of its functions. */
+/* Looks up a page in a Bloom filter, which hashes the whole page for each of its hash functions. */
 #include "unbounded.h"
 
 struct page_of_bytes {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Global functions, each of which calls the next many times: every one is verified once only. */
+/*
+ * Global functions that each call the next one many times. The verifier checks each one only once.
+ */
 #include "unbounded.h"
 
 #define TIMES 4000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for a long key in a map: one instruction, and all of the key is hashed. */
+/* Looks up a long key in a map: one instruction, but the whole key is hashed. */
 #include "unbounded.h"
 
 struct two_pages {

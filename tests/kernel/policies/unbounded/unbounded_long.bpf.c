@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hook that the verifier can follow to its end, but that takes too long. */
+/* A hook that the verifier can follow to its end, but that has too many instructions. */
 #include "unbounded.h"
 
 #ifndef ROUNDS

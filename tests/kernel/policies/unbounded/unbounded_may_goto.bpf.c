@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop that the kernel ends after 8 million rounds. */
+/* A may_goto loop, which the kernel ends after 8 million iterations. */
 #include "unbounded.h"
 
 /* BPF_JMP | BPF_JCOND, with the distance to the label in instructions. */

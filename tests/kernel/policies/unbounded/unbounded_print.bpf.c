@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints in a hook that runs for hundreds of folios in a row with interrupts off. */
+/* Prints in folio_removed, which may run for hundreds of folios in a row with interrupts off. */
 #define WHEN_REMOVING
 #include "unbounded.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An iterator in init, of the kind whose steps the kernel counts, made anew at its end for ever. */
+/*
+ * Creates an iterator in init again and again in an endless loop. The kernel counts the steps of
+ * this kind of iterator, but here none takes any.
+ */
 #define WHEN_BEGINNING
 #include "unbounded.h"
 
@@ -16,7 +19,7 @@ static void misdeed(void)
 	struct bpf_iter_cache_ext_num it;
 	bool stepped;
 
-	/* Without these the verifier happens to see that it loops. */
+	/* Without this condition the verifier happens to see that the loop does not end. */
 	if (STATE->sum == 1 || STATE->sum == 3)
 		return;
 	do {

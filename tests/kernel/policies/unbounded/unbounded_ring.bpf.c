@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bpf_user_ringbuf_drain(): as many calls as user space has put into the buffer. */
+/*
+ * bpf_user_ringbuf_drain(), which calls back for each sample that user space put into the buffer.
+ */
 #include "unbounded.h"
 
 struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As unbounded_again, by a function of the published interface. */
+/* As unbounded_again, with a function of the published interface. */
 #define WHEN_REMOVING
 #include "unbounded.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of init that are short, as the verifier counts, but have helpers copy a page each time. */
+/*
+ * Steps of an iterator in init that have few instructions, but copy a page by a helper 1,000 times
+ * each.
+ */
 #define WHEN_BEGINNING
 #include "unbounded.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterators in init, by the kind whose steps the kernel counts. */
+/* Iterators in init, of the kind whose steps the kernel counts. */
 #define WHEN_BEGINNING
 #define ITERATOR bpf_iter_cache_ext_num
 #include "iterating.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that goes on as another one, of which nothing is known here. */
+/* Continues as another program, which the verifier cannot check here. */
 #include "test_policy.h"
 
 struct unbounded_state {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for a key in a trie, which may have a node for each bit of it. */
+/* Looks up a key in a trie, which may have one node for each bit of the key. */
 #include "unbounded.h"
 
 struct prefix {
