@@ -154,14 +154,22 @@ pub fn hold_in(mode: Mode, cgroup: &Cgroup, file: &TestFile, handle: Handle) -> 
 }
 
 impl Holding {
+    /// Ends the request, and waits until it is over.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn end(self) -> Result<State> {
+        self.handle.release();
+        self.child.wait()?;
+        Ok(self.handle.get())
+    }
+
     /// Lets it propose them, which should be refused, and waits until the request is over.
     ///
     /// # Errors
     /// When they are not refused.
     pub fn finish(self) -> Result<State> {
-        self.handle.release();
-        self.child.wait()?;
-        let state = self.handle.get();
+        let state = self.end()?;
         ensure!(
             state.refused == 4 && state.succeeded == 0,
             "four folios should have been refused: {state:?}"

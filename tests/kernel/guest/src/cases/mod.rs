@@ -26,6 +26,7 @@ mod prefetch_silent;
 mod programs;
 mod published;
 mod reclaim;
+mod requests;
 mod rights;
 mod small_caches;
 mod splits;
@@ -156,6 +157,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         counted::CASES,
         limits::CASES,
         reclaim::CASES,
+        requests::CASES,
         children::CASES,
         lifetime::CASES,
         nodes::CASES,
