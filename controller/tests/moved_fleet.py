@@ -68,7 +68,7 @@ class MovedFleet:
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     stuck: dict[str, float] = field(default_factory=dict)
-    """Nodes whose control cycles fail, by the time of the first failure. They are not lost."""
+    """Nodes whose control cycles fail, with the time of the first failure. They are not lost."""
     hidden: set[str] = field(default_factory=set)
     """Tenants that are missing in snapshots."""
     refusal: str = ""
