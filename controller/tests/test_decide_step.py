@@ -312,7 +312,7 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     (abandoned_or_live, *_) = world.run(2)
     assert world.state.wanted == "lru" or world.in_force == "lru"
     assert world.state.leads["mru"][0] > 0 and abandoned_or_live.what is not What.UNDONE
-    # At first its lead has to reach the cost of a change, and twice that if it is behind.
+    # Without an earlier turn, its lead must first reach the cost of a change.
     new = flipping(0)
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
 
