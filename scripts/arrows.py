@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of the controller: which folder may import which, and how many files a folder has.
+"""Check the layers of the controller: which folder may import which, and the files per folder.
 
-`BELOW` is the order, and the only place that states it. Modules beside the folders are utilities:
-every layer may import them, and they import one another alone. Imports inside functions and under
-TYPE_CHECKING count like others; what is imported by a name that is computed is not seen.
+`BELOW` is the only place that states the order. Modules beside the folders are utilities: every
+layer may import them, and they import only one another. Imports inside functions and under
+TYPE_CHECKING count like others. An import by a computed name is not seen.
 """
 
 import ast
@@ -26,23 +26,26 @@ BELOW: dict[str, tuple[str, ...]] = {
     "vm": (),
     "domain": (),
 }
-"""Layers by folder, with those right below each; it may import these and all that is below them."""
+"""Layers by folder, with the layers right below each.
+
+A layer may import these and everything below them.
+"""
 LOWEST = "domain"
 WIRE = "v1"
-"""Generated from the protocol, and open to every layer but the lowest."""
+"""The folder that is generated from the protocol. Every layer except the lowest may import it."""
 NOT_LOWEST = frozenset(
     {"aiohttp", "fastapi", "flask", "grpc", "httpx", "pydantic", "requests", "starlette", "uvicorn"}
 )
-"""Libraries of interfaces, which values of the lowest layer know nothing of."""
+"""Interface libraries, which the values of the lowest layer must not import."""
 SKIPPED = frozenset({WIRE, "dashboard", "__pycache__"})
 FILES_MAX = 14
 
 
 @dataclass(frozen=True)
 class Import:
-    """One import: the file and its line, the module as it is named, and its folder if ours.
+    """One import: its file and line, the name of the module, and the module's folder if it is ours.
 
-    Folders and files are relative to the package; the folder of a utility is `.`.
+    Folders and files are relative to the package. The folder of a utility is `.`.
     """
 
     file: PurePosixPath
@@ -52,12 +55,12 @@ class Import:
 
 
 def layer(folder: PurePosixPath) -> str:
-    """The layer of a folder; empty for that of the utilities."""
+    """Return the layer of a folder; empty for the folder of the utilities."""
     return folder.parts[0] if folder.parts else ""
 
 
 def all_below(name: str) -> frozenset[str]:
-    """Every layer below one, whether right below it or further down."""
+    """Return every layer below one, directly or further down."""
     found: set[str] = set()
     waiting = list(BELOW.get(name, ()))
     while waiting:
@@ -69,7 +72,10 @@ def all_below(name: str) -> frozenset[str]:
 
 
 def _named(tree: ast.Module, package: str, file: PurePosixPath) -> Iterator[tuple[int, str]]:
-    """Lines and modules of a file's imports; a name that is taken from a module is joined to it."""
+    """Yield the line and module of each import of a file.
+
+    A name that is imported from a module is appended to the module's name.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for one in node.names:
@@ -85,7 +91,10 @@ def _named(tree: ast.Module, package: str, file: PurePosixPath) -> Iterator[tupl
 
 
 def _folder(root: Path, module: str) -> PurePosixPath | None:
-    """The folder of a module of ours, or of the module that has a name of this one; else None."""
+    """Return the folder of a module of the package, or of the module that contains this name.
+
+    Returns None for a name outside the package.
+    """
     package, *rest = module.split(".")
     if package != root.name:
         return None
@@ -99,20 +108,20 @@ def _folder(root: Path, module: str) -> PurePosixPath | None:
 
 
 def files(root: Path) -> list[PurePosixPath]:
-    """Every source file of the package that is not generated, relative to it."""
+    """Return every source file of the package that is not generated, relative to the package."""
     found = (PurePosixPath(path.relative_to(root).as_posix()) for path in root.rglob("*.py"))
     return sorted(one for one in found if not SKIPPED.intersection(one.parts))
 
 
 def imports(root: Path, file: PurePosixPath) -> list[Import]:
-    """What one file imports; raises SyntaxError for what is not Python."""
+    """Return the imports of a file. Raises SyntaxError if it is not Python."""
     tree = ast.parse((root / file).read_text("utf-8"), str(file))
     named = sorted(set(_named(tree, root.name, file)))
     return [Import(file, line, module, _folder(root, module)) for line, module in named]
 
 
 def _why_not(one: Import) -> str:
-    """What is wrong with one import; empty when it points down."""
+    """Return what is wrong with an import; empty if it points down."""
     here = layer(one.file.parent)
     if one.folder is None:
         library = one.module.partition(".")[0]
@@ -130,14 +139,14 @@ def _why_not(one: Import) -> str:
 
 
 def _in_layer(folder: PurePosixPath) -> str:
-    """A folder below that of its layer."""
+    """Return the name of a folder in the graph of imports."""
     return str(PurePosixPath(layer(folder), *folder.parts[1:]))
 
 
 def _cycle(every: list[Import]) -> list[str]:
-    """Folders that import one another in a circle: the first circle that is found, or nothing.
+    """Return the first circle of folders that import one another; empty if there is none.
 
-    A folder and one inside it are two. Folders on their way to another layer count as that one.
+    A folder and a folder inside it are two nodes of the graph.
     """
     graph: dict[str, set[str]] = {}
     for one in every:
@@ -161,7 +170,7 @@ def _sizes(found: list[PurePosixPath]) -> Iterator[str]:
 
 
 def offences(root: Path) -> list[str]:
-    """What is wrong with the package at `root`, one line each: order, circles, sizes of folders."""
+    """Return the offences of the package at `root`, one line each: order, circles, folder sizes."""
     found = files(root)
     tops = {one.parts[0] for one in found if len(one.parts) > 1}
     known = set(BELOW)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the agent, and collects the policies compiled for the kernel in `build/bpf`.
+"""Build the agent, and collect the policies compiled for the kernel in `build/bpf`.
 
-Cargo keeps what its build scripts make in folders with a hash in their name; a loader wants one
-folder that it can be told.
+Cargo keeps the output of build scripts in folders with a hash in their name. A loader needs one
+folder with a fixed name.
 """
 
 import json
@@ -21,7 +21,7 @@ BUILD = (
 
 
 def compiled_objects() -> Path:
-    """Builds the agent and returns the folder into which its policies were compiled."""
+    """Build the agent, and return the folder with its compiled policies."""
     settings = os.environ | {"CACHEPILOT_REQUIRE_BPF": "1"}
     built = subprocess.run(
         BUILD.split(), cwd=ROOT, env=settings, stdout=subprocess.PIPE, text=True, check=False
@@ -38,7 +38,7 @@ def compiled_objects() -> Path:
 
 
 def collect(objects: Path) -> None:
-    """Makes `build/bpf` hold exactly the files of `objects`; unchanged ones stay as they are."""
+    """Make `build/bpf` hold exactly the files of `objects`. Unchanged files are not written."""
     files = [path.relative_to(objects) for path in objects.rglob("*") if path.is_file()]
     for file in files:
         source, target = objects / file, OBJECTS / file

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the dashboard's page into the Python package, when its sources changed since.
+"""Build the dashboard's page into the Python package if its sources have changed.
 
-With --packages only installs what npm must bring, which `scripts/lint` needs too.
+With --packages, only install the npm packages, which `scripts/lint` needs too.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def _npm(*words: str) -> None:
 
 
 def install() -> None:
-    """Brings exactly what package-lock.json names."""
+    """Install exactly what package-lock.json names."""
     digest = _digest([SOURCES / "package.json", SOURCES / "package-lock.json"])
     stamp = MODULES / ".stamp"
     if not _is_stamped(stamp, digest):
@@ -48,7 +48,7 @@ def install() -> None:
 
 
 def build() -> None:
-    """Builds the page; its stamp is among what was built, so that both go together."""
+    """Build the page. The stamp lies among the built files, so that both are deleted together."""
     found = (path for path in SOURCES.rglob("*") if path.is_file())
     digest = _digest(path for path in found if MODULES not in path.parents)
     stamp = BUILT / ".stamp"
@@ -59,7 +59,7 @@ def build() -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packages", action="store_true", help="install, build nothing")
     is_only_packages = parser.parse_args().packages

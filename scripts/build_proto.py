@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the Python messages of `proto/` into the package; run by the virtual environment.
+"""Generate the Python messages of `proto/` into the package. Run by the virtual environment.
 
-There is one service with one method, which is written by hand; only messages are generated.
+The only service has one method, which is written by hand. So only messages are generated.
 """
 
 import sys
@@ -16,7 +16,7 @@ PACKAGE = ROOT / "controller"
 
 
 def main() -> int:
-    """Generates modules and their types; 0 when it worked."""
+    """Generate the modules and their type stubs. Return 0 on success."""
     contracts = sorted(str(path) for path in PROTO.rglob("*.proto"))
     out = [f"--proto_path={PROTO}", f"--python_out={PACKAGE}", f"--pyi_out={PACKAGE}"]
     status: int = protoc.main(["protoc", *out, *contracts])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every source file git would track, and how the controller's folders import one another.
+"""Check every source file that git would track, and the imports of the controller's folders.
 
-Of a file its licence line and its length, of a patch how many lines it changes; of the controller
-what `arrows` says. Prints one line per offence and exits 1 if there is any.
+The checks are the licence line and the length of a file, the number of lines that a patch changes,
+and for the controller the layers of `arrows`. Prints one line per offence, and exits 1 if there is
+any.
 """
 
 import subprocess
@@ -34,7 +35,7 @@ LICENCES = {"bpf": "GPL-2.0-only OR BSD-2-Clause", "kernel": "GPL-2.0-only"}
 
 
 def is_source(path: Path) -> bool:
-    """Whether the rules apply: by suffix, by name, or a script by its first two bytes."""
+    """Whether the rules apply to a file: by suffix or name, or a script that begins with `#!`."""
     if path.suffix in SUFFIXES or path.name in NAMES:
         return True
     if path.suffix:
@@ -44,11 +45,11 @@ def is_source(path: Path) -> bool:
 
 
 def offences(relative: Path, lines: list[str]) -> list[str]:
-    """What is wrong with one file, one line each."""
+    """Return the offences of one file, one line each."""
     found = []
     expected = MARK + LICENCES.get(relative.parts[0], "Apache-2.0")
     head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
-    # The first lines of a patch are its letter; the files that it adds name their licence.
+    # A patch begins with its commit message. The files that it adds name their licence.
     needs_licence = relative.suffix != ".patch"
     if needs_licence and (not head or not head[0].rstrip(" */->").endswith(expected)):
         found.append(f"{relative}: the first line must say '{expected}'")
@@ -59,14 +60,14 @@ def offences(relative: Path, lines: list[str]) -> list[str]:
 
 
 def _length(relative: Path, lines: list[str]) -> int:
-    """Lines of a file; of a patch those that it changes, without its letter and what is around."""
+    """Return the lines of a file; of a patch the changed lines, without message and context."""
     if relative.suffix != ".patch":
         return len(lines)
     return sum(line[:1] in ("+", "-") and line[:3] not in ("+++", "---") for line in lines)
 
 
 def main() -> int:
-    """Checks the tree; 0 when clean."""
+    """Check the tree. Return 0 if there are no offences."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of the agent: which module of the crate may use which.
+"""Check the layers of the agent: which module of the crate may use which.
 
-`ORDER` is the order, from the top down, and the only place that states it: a module uses only those
-behind it. What is named in comments does not count; what a macro makes up is not seen.
+`ORDER` is the only place that states the order, from the top down: a module uses only modules
+behind it. Names in comments do not count. Names that a macro generates are not seen.
 """
 
 import re
@@ -30,9 +30,9 @@ ORDER = (
     "error",
 )
 FORBIDDEN = frozenset({("bpf", "wire"), ("bpf", "config"), ("curves", "config")})
-"""Uses that point down, of modules that serve without a controller."""
+"""Uses that point down but are forbidden, in modules that also work without a controller."""
 ROOTS = frozenset({"cli", "lib", "main"})
-"""Above all others: they may use everything."""
+"""Modules above all others, which may use everything."""
 _USE = re.compile(r"\bcrate::(?:(?P<one>[a-z_]+)\b|\{(?P<many>[^;]*)\};)")
 _FIRST = re.compile(r"(?:^|,)\s*([a-z_]+)\b(?=\s*(?:::|,|$))")
 
@@ -42,12 +42,12 @@ def _used(line_of_code: str) -> Iterator[str]:
         if found["one"]:
             yield found["one"]
         else:
-            # Of `a::{b, c}, d` only `a` and `d` are modules of the crate.
+            # In `a::{b, c}, d`, only `a` and `d` are modules of the crate.
             yield from _FIRST.findall(re.sub(r"\{[^{}]*\}", "", found["many"]))
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Lines of code, each with its number; a `use` that goes on is one line."""
+    """Yield the lines of code with their numbers. A `use` over several lines is one line."""
     begun, number_begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         code = line.split("//", 1)[0]
@@ -61,7 +61,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def offences(source: Path) -> list[str]:
-    """What points up, or at a module that `ORDER` does not have; one line each."""
+    """Return the uses that point up, or at a module outside `ORDER`, one line each."""
     found = []
     for path in sorted(source.rglob("*.rs")):
         file = path.relative_to(source)

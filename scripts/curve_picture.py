@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/images/miss_ratio_curve.svg: curves of a recorded trace, and a working point."""
+"""Draw docs/images/miss_ratio_curve.svg: curves of a recorded trace, and a working point."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ PICTURE = ROOT / "docs" / "images" / "miss_ratio_curve.svg"
 HELD, OTHER = "lru", "lfu"
 POINTS = 60
 LIMIT_SHARE = 0.5
-"""Of all pages that the trace touches: where the tenant of the picture is."""
+"""The tenant's limit in the picture, as a share of all pages that the trace accesses."""
 
 
 def _note(axes: Axes, text: str, at: tuple[float, float], away: tuple[float, float]) -> None:
@@ -51,7 +51,7 @@ def _draw(curves: list[_models.Curve], limit_pages: float) -> Figure:
 
 
 def main() -> None:
-    """Computes the curves anew, every access counted."""
+    """Compute the curves from every access of the trace, and draw them."""
     pages = _models.trace_footprint(str(TRACE))[1]
     sizes = _models.size_grid(pages, POINTS)
     curves = _models.mrc_exact(str(TRACE), sizes, [HELD, OTHER], seed=1)

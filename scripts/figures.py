@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the measured figures of the documentation from the rows of experiments/*/results.json.
+"""Write the measured figures of the documentation from the rows of experiments/*/results.json.
 
-A figure is followed by a comment that names its row, which no reader of the page sees:
+A figure is followed by a comment that names its row. Readers of the page do not see it:
 
     2.42<!-- autopilot.memory.vs_static -->          the row's value, with as many decimals as shown
     2.47<!-- autopilot.memory.vs_static greatest --> or least, goal, reference, runs
@@ -11,7 +11,7 @@ A figure is followed by a comment that names its row, which no reader of the pag
                                                      those that meet their goal), or the number of
                                                      rows with a goal (rows) and that meet it (met)
 
-Run by the virtual environment. With --check nothing is written, and the exit status is 1 when a
+Run by the virtual environment. With --check nothing is written, and the exit status is 1 if a
 figure differs from its row.
 """
 
@@ -44,12 +44,12 @@ READ: dict[str, Callable[[Result], float | None]] = {
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows that were measured."""
+    """All measured rows."""
 
     rows: tuple[Result, ...]
 
     def value(self, source: str) -> float:
-        """What a comment stands for; InputError for what no row has."""
+        """Return the value of a figure's comment. Raises InputError if no row has it."""
         found = SOURCE.fullmatch(source)
         if found is None:
             raise InputError(f"{source!r}: is no row of a result (scripts/figures.py says how)")
@@ -83,14 +83,14 @@ def _of_one(rows: list[Result], read: Callable[[Result], float | None], source: 
 
 
 def shown_as(value: float, like: str) -> str:
-    """A value with the decimals and the sign of the text that it replaces."""
+    """Return a value with the decimals and the sign of the text that it replaces."""
     decimals = len(like.partition(".")[2])
     sign = "+" if like.startswith("+") else ""
     return f"{value:{sign},.{decimals}f}"
 
 
 def rewritten(text: str, rows: Rows) -> str:
-    """A page with each figure as its row has it; InputError for a comment without a row."""
+    """Return a page with the figures of its rows. Raises InputError for a comment without a row."""
 
     def one(found: re.Match[str]) -> str:
         value = shown_as(rows.value(found["row"]), found["shown"])
@@ -100,7 +100,7 @@ def rewritten(text: str, rows: Rows) -> str:
 
 
 def differences(text: str, rows: Rows) -> Iterator[str]:
-    """One line for each figure that is not what its row says, by the line of the page."""
+    """Yield one line for each figure that differs from its row, with the line of the page."""
     for number, line in enumerate(text.splitlines(), start=1):
         for found in FIGURE.finditer(line):
             value = shown_as(rows.value(found["row"]), found["shown"])
@@ -109,13 +109,13 @@ def differences(text: str, rows: Rows) -> Iterator[str]:
 
 
 def pages() -> list[Path]:
-    """The pages that show figures."""
+    """Return the pages that show figures."""
     experiments = sorted((ROOT / "experiments").rglob("README.md"))
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *experiments]
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description="Writes measured figures into the documentation.")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     check = parser.parse_args().check

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference/metrics.md from the code of the controller and the agent.
+"""Write docs/reference/metrics.md from the code of the controller and the agent.
 
-Run by the virtual environment. With --check nothing is written, and the exit status is 1 when the
+Run by the virtual environment. With --check nothing is written, and the exit status is 1 if the
 page is out of date.
 """
 
@@ -52,7 +52,7 @@ alerts are in `configs/prometheus/`, dashboards in `configs/grafana/`.
 
 @dataclass(frozen=True)
 class Row:
-    """One metric as it is documented; `series` of one tenant, node, step or process."""
+    """One documented metric. `series` is the number of one tenant, node, step or process."""
 
     name: str
     kind: str
@@ -62,33 +62,33 @@ class Row:
 
     @property
     def unit(self) -> str:
-        """As its name says it."""
+        """The unit, from the end of the metric's name; empty if it has none."""
         base = self.name.removesuffix("_total")
         found = next((unit for unit in UNITS if base.endswith(f"_{unit}")), "")
         return found.replace("per_second", "1/s")
 
     def line(self) -> str:
-        """A row of a table in Markdown."""
+        """Return the metric as a row of a Markdown table."""
         labels = ", ".join(self.labels)
         cells = (f"`{self.name}`", self.kind, self.unit, labels, str(self.series), self.meaning)
         return f"| {' | '.join(cells)} |"
 
 
 def _controller_series(described: Described) -> int:
-    """Of one node or tenant: one, or one for each of its SLOs, events or verdicts."""
+    """Return the series of one node or tenant: one, or one per SLO, event or verdict."""
     several = {"slo": len(TARGETS), "event": len(EVENTS), "verdict": len(VERDICTS)}
     return max(several.get(label, 1) for label in (*described.labels, ""))
 
 
 def controller_rows(families: Iterable[Described]) -> list[Row]:
-    """What is made of the service at every scrape."""
+    """Return the metrics that are made from the service at every scrape."""
     return [
         Row(one.name, one.kind, one.labels, _controller_series(one), one.help) for one in families
     ]
 
 
 def loop_rows() -> list[Row]:
-    """What the loop counts of itself."""
+    """Return the metrics of the control loop itself."""
     of_histogram = sum(len(metric.samples) for metric in CYCLE_SECONDS.collect())
     return [
         Row(
@@ -99,7 +99,7 @@ def loop_rows() -> list[Row]:
 
 
 def process_rows() -> list[Row]:
-    """What the controller's process shows of itself, as any of Python does."""
+    """Return the metrics of the controller's process, which every Python process has."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
@@ -116,7 +116,10 @@ def _row(family: Metric) -> Row:
 
 
 def agent_rows() -> list[Row]:
-    """What the agent shows of an example, by its own word; raises InputError without an agent."""
+    """Return the agent's metrics, which it prints for an example.
+
+    Raises InputError if there is no agent.
+    """
     program = agent.find(os.environ)
     text = subprocess.run(
         [program, "metrics"], check=True, capture_output=True, text=True, timeout=30
@@ -134,7 +137,10 @@ def _of_tenants(rows: Iterable[Row]) -> list[Row]:
 
 
 def _series_of_tenants(controller: Iterable[Row], agents: Iterable[Row]) -> dict[str, int]:
-    """How many one tenant has, by who shows them; those of its readahead policy apart."""
+    """Return the series of one tenant, by controller, agent and their sum.
+
+    The series of a readahead policy are counted apart.
+    """
     of_agent = _of_tenants(agents)
     readahead = sum(row.series for row in of_agent if row.name.startswith(READAHEAD))
     found = {
@@ -145,7 +151,7 @@ def _series_of_tenants(controller: Iterable[Row], agents: Iterable[Row]) -> dict
 
 
 def document() -> str:
-    """The whole page."""
+    """Return the whole page."""
     controller, agents = controller_rows(FAMILIES), agent_rows()
     of_tenant = _series_of_tenants(controller, agents)
     others = [row for row in controller if "cgroup" not in row.labels]
@@ -162,7 +168,7 @@ def document() -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     found = document()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what each policy costs in the kernel into its README, or checks what is written.
+"""Write what each policy costs in the kernel into its README, or check what is written.
 
-The figures are those of `cachepilot policy verify --json`, read from FILE or else taken in the
-virtual machine with the patched kernel.
+The figures come from `cachepilot policy verify --json`. They are read from FILE, or else measured
+in the virtual machine with the patched kernel.
 """
 
 import argparse
@@ -24,16 +24,16 @@ SECTION = re.compile(rf"\n{TITLE}\n.*?{re.escape(END)}\n", re.DOTALL)
 ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 
 TOLERANCE = 0.1
-"""Share by which a figure may differ: another release of clang compiles a little differently."""
+"""Share by which a figure may differ: releases of clang compile a little differently."""
 TOLERANCE_COUNT = 8
-"""The same for small figures."""
+"""Absolute difference that is allowed for small figures."""
 
 Costs = dict[str, tuple[int, int]]
-"""By hook: instructions that the verifier walked through, bytes of machine code."""
+"""By hook: instructions that the verifier walked through, and bytes of machine code."""
 
 
 def read_verdicts(text: str) -> dict[str, Costs]:
-    """The costs of every policy; exits when one was refused."""
+    """Return the costs of every policy. Exit if one was refused."""
     verdicts = json.loads(text)
     refused = [verdict["policy"] for verdict in verdicts if verdict["refused"]]
     if refused:
@@ -48,14 +48,14 @@ def read_verdicts(text: str) -> dict[str, Costs]:
 
 
 def section(costs: Costs) -> str:
-    """The section of a README."""
+    """Return the section of a README with these costs."""
     rows = [f"| {hook} | {verified:,} | {size:,} |" for hook, (verified, size) in costs.items()]
     table = ["| hook | verified instructions | jited bytes |", "|---|---:|---:|", *rows]
     return "\n".join(["", TITLE, "", BEGIN, *table, END, ""])
 
 
 def written(readme: str) -> Costs:
-    """The costs that a README tells."""
+    """Return the costs that a README states."""
     found = SECTION.search(readme)
     rows = ROW.findall(found[0]) if found else []
     number = {hook: (verified, size) for hook, verified, size in rows}
@@ -70,7 +70,7 @@ def _differ(old: int, new: int) -> bool:
 
 
 def offences(old: Costs, new: Costs) -> list[str]:
-    """What makes written costs out of date."""
+    """Return why written costs are out of date, one line each."""
     if list(old) != list(new):
         return [f"hooks are {', '.join(new)}; written are {', '.join(old) or 'none'}"]
     return [
@@ -82,14 +82,14 @@ def offences(old: Costs, new: Costs) -> list[str]:
 
 
 def update(readme: Path, costs: Costs) -> None:
-    """Replaces the section of a README, or appends it."""
+    """Replace the section of a README, or append it."""
     text = readme.read_text("utf-8")
     without = SECTION.sub("", text)
     readme.write_text(without.rstrip("\n") + "\n" + section(costs), "utf-8")
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path)
     parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if outdated")
@@ -98,7 +98,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0 when all is up to date at the end."""
+    """Run the command line. Return 0 if everything is up to date at the end."""
     options = arguments()
     if options.file:
         text = options.file.read_text("utf-8")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the reference of commands and of the HTTP API from the code.
+"""Write the reference of commands and of the HTTP API from the code.
 
-`docs/reference/commands.md` is what every command says with --help, `docs/reference/api_schema.md`
-the requests and the JSON shapes of the OpenAPI schema. Run by the virtual environment. With --check
-nothing is written, and the exit status is 1 when a page is out of date.
+`docs/reference/commands.md` has the --help text of every command. `docs/reference/api_schema.md`
+has the requests and JSON shapes of the OpenAPI schema. Run by the virtual environment. With --check
+nothing is written, and the exit status is 1 if a page is out of date.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from cachepilot.node.shown.changes import Changes
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 COMMANDS, SCHEMA = REFERENCE / "commands.md", REFERENCE / "api_schema.md"
-# Those that the agent runs: each prints its own help.
+# Commands that the agent runs, each of which prints its own help.
 OF_THE_AGENT = ("agent", "policy", "doctor", "record", "cachestat")
 COLUMNS = "100"
 OPENING = """\
@@ -58,7 +58,7 @@ Written by `scripts/reference_docs.py` from the OpenAPI schema, which the contro
 
 
 def _help(words: list[str]) -> str:
-    """What the command of these words prints with --help."""
+    """Return the --help text of a command."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         status = cli.run([*words, "--help"])
@@ -79,7 +79,7 @@ def _trimmed(text: str) -> str:
 
 
 def _commands(group: TyperGroup, above: list[str]) -> Iterator[list[str]]:
-    """The words of every command below a group, in the order of its help."""
+    """Yield the words of every command below a group, in the order of its help."""
     for name in group.list_commands(None):  # type: ignore[arg-type]
         found = group.get_command(None, name)  # type: ignore[arg-type]
         words = [*above, name]
@@ -90,7 +90,7 @@ def _commands(group: TyperGroup, above: list[str]) -> Iterator[list[str]]:
 
 
 def _commands_of_agent(above: list[str]) -> Iterator[tuple[str, str]]:
-    """The name and the help of every command below these words, groups before their commands."""
+    """Yield the name and help of every agent command below these words, groups first."""
     listed = _help_of_agent(above).partition("Commands:\n")[2]
     for name in re.findall(r"(?m)^  ([a-z][\w-]*)", listed):
         if name != "help":
@@ -100,7 +100,7 @@ def _commands_of_agent(above: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def commands_page() -> str:
-    """The whole page of commands."""
+    """Return the whole page of commands."""
     root = get_command(cli.app)
     assert isinstance(root, TyperGroup)
     sections = [("cachepilot", _help([]))]
@@ -111,7 +111,7 @@ def commands_page() -> str:
 
 
 def application() -> FastAPI:
-    """The controller's HTTP application, whose schema is what is documented."""
+    """Return the controller's HTTP application, whose schema is documented."""
     service = create_autospec(Service, instance=True)
     service.changes = Changes()
     return create_app(service)
@@ -122,7 +122,7 @@ def _one_line(text: str) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A schema in short, with links to shapes."""
+    """Return a schema in short form, with links to shapes."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -134,7 +134,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _of_several(schema: Mapping[str, Any]) -> str:
-    """An array or an object by what is in it; empty for others."""
+    """Return an array or object by the type of its elements; empty for other schemas."""
     if schema.get("type") == "array":
         return f"array of {_type(schema.get('items', schema.get('prefixItems', [{}])[0]))}"
     more = schema.get("additionalProperties")
@@ -162,7 +162,7 @@ def _body(content: Mapping[str, Any]) -> str:
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
-    """A section: what the request does, its parameters, its body and its answer."""
+    """Return the section of a request: its purpose, parameters, body and answer."""
     lines = [f"### `{method.upper()} {path}`\n"]
     lines.append(_one_line(str(operation.get("description") or operation["summary"])) + "\n")
     rows = [
@@ -180,7 +180,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
 
 
 def _shape(name: str, schema: Mapping[str, Any]) -> str:
-    """A section: the meaning of a shape and its keys."""
+    """Return the section of a shape: its meaning and its keys."""
     lines = [f"### {name}\n"]
     if "description" in schema:
         lines.append(_one_line(schema["description"]) + "\n")
@@ -197,7 +197,7 @@ def _shape(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def schema_page(schema: Mapping[str, Any]) -> str:
-    """The whole page of the API's schema."""
+    """Return the whole page of the API's schema."""
     operations = [
         _operation(path, method, operation)
         for path, methods in schema["paths"].items()
@@ -209,7 +209,7 @@ def schema_page(schema: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description="Writes the reference of commands and the API.")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     check = parser.parse_args().check

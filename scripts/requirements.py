@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the dependencies of this distribution and of the extras named as arguments.
+"""Print the dependencies of this distribution and of the extras named as arguments.
 
-One requirement a line, for `pip install`: pip itself installs extras only with the distribution,
-and that would compile the extension.
+Prints one requirement per line, for `pip install`. pip itself installs extras only together with
+the distribution, and that would compile the extension.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """The runtime dependencies, then those of `extras`, as pyproject.toml states them."""
+    """Return the runtime dependencies, then those of `extras`, as pyproject.toml states them."""
     text = Path(__file__).resolve().parent.parent.joinpath("pyproject.toml").read_text("utf-8")
     project = tomllib.loads(text)["project"]
     wanted = list(project["dependencies"])

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the samplers ask of a kernel's types into `bpf/sampler/kernels`, from its vmlinuz.
+"""Write the kernel types that the samplers need into `bpf/sampler/kernels`, from a vmlinuz.
 
-Usage: scripts/sampler_kernels.py NAME=VMLINUZ..., NAME being the release, as in 6.1.0-56-amd64.
-Needs bpftool, objcopy, and the program that unpacks the image (zstd, xz, gzip or lz4).
+Usage: scripts/sampler_kernels.py NAME=VMLINUZ..., where NAME is the release, such as
+6.1.0-56-amd64. Needs bpftool, objcopy, and the program that unpacks the image (zstd, xz, gzip or
+lz4).
 
-For each kernel there are two files: NAME.btf with the types and fields that exist of those that the
-samplers' programs name, and NAME.functions with those functions and tracepoints that exist of those
-that they are attached to. Tests relocate the programs against them without the kernel.
+There are two files per kernel. NAME.btf has the types and fields that the samplers' programs name,
+if the kernel has them. NAME.functions has the functions and tracepoints that they attach to, if the
+kernel has them. Tests relocate the programs against these files without the kernel.
 """
 
 import re
@@ -33,7 +34,10 @@ TRACEPOINT = re.compile(r"^\[\d+\] TYPEDEF 'btf_trace_(\w+)'", re.MULTILINE)
 
 
 def unpacked(image: bytes) -> bytes:
-    """The ELF file in a vmlinuz; what follows the compressed part makes the unpackers complain."""
+    """Return the ELF file in a vmlinuz.
+
+    Data after the compressed part makes the unpackers fail, so their status does not count.
+    """
     for magic, command in UNPACKERS.items():
         for found in re.finditer(re.escape(magic), image):
             piece = image[found.start() :]
@@ -44,7 +48,7 @@ def unpacked(image: bytes) -> bytes:
 
 
 def types_of(vmlinuz: Path, folder: Path) -> Path:
-    """The kernel's types as a file of their own."""
+    """Return the kernel's types as a file of their own."""
     elf, types = folder / "vmlinux", folder / "types"
     elf.write_bytes(unpacked(vmlinuz.read_bytes()))
     dump: list[str | Path] = ["objcopy", f"--dump-section=.BTF={types}", elf, folder / "rest"]
@@ -53,7 +57,7 @@ def types_of(vmlinuz: Path, folder: Path) -> Path:
 
 
 def sampler(folder: Path) -> Path:
-    """The sampler that runs on any kernel, compiled."""
+    """Compile the sampler that runs on any kernel."""
     source, target = ROOT / "bpf" / "sampler" / "sampler.bpf.c", folder / "sampler.o"
     command: list[str | Path] = ["clang-19", f"@{FLAGS}", "-c", "-o", target, source]
     subprocess.run(command, cwd=ROOT, check=True)
@@ -61,7 +65,7 @@ def sampler(folder: Path) -> Path:
 
 
 def functions_of(types: Path) -> list[str]:
-    """The functions and tracepoints of the kernel that a part of the sampler is attached to."""
+    """Return the kernel's functions and tracepoints that a part of the sampler attaches to."""
     dump: list[str | Path] = ["bpftool", "btf", "dump", "file", types]
     text = subprocess.run(dump, capture_output=True, text=True, check=True).stdout
     there = set(FUNC.findall(text)) | set(TRACEPOINT.findall(text))
@@ -69,7 +73,7 @@ def functions_of(types: Path) -> list[str]:
 
 
 def main() -> None:
-    """Writes both files of each kernel."""
+    """Write both files of each kernel."""
     if len(sys.argv) < 2 or not all("=" in word for word in sys.argv[1:]):
         raise SystemExit(__doc__)
     FOLDER.mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as users meet it: a process of its own, in an empty folder."""
+"""Fixtures that run the command line as users do: a process of its own, in an empty folder."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ COMMAND = [sys.executable, "-m", "cachepilot.cli"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished process left behind."""
+    """The exit status and the output of a finished process."""
 
     status: int
     stdout: str
@@ -29,7 +29,7 @@ RunCli = Callable[..., Outcome]
 
 @pytest.fixture
 def run_cli(tmp_path: Path) -> RunCli:
-    """Runs `cachepilot` in the test's folder, without a terminal."""
+    """Return a function that runs `cachepilot` in the test's folder, without a terminal."""
 
     def run(*arguments: object) -> Outcome:
         done = subprocess.run(
@@ -48,7 +48,7 @@ def run_cli(tmp_path: Path) -> RunCli:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """4,000 skewed accesses to at most 500 pages, in the `.u64` format."""
+    """Write a `.u64` trace of 4,000 skewed accesses to at most 500 pages."""
     path = tmp_path / "small.u64"
     keys = np.random.default_rng(1).zipf(1.2, 4000) % 500
     keys.astype("<u8").tofile(path)
@@ -57,7 +57,7 @@ def trace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """A `.cptrace` of two files: one is read in order, of the other every eleventh page is."""
+    """Write a `.cptrace` of two files: one is read in order, every eleventh page of the other."""
     pages = [(7, index) for index in range(2000)] + [(8, 11 * index) for index in range(500)]
     records = np.zeros(len(pages), dtype=_models.record_dtype())
     records["inode"], records["index"] = np.array(pages).T

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/contributing/adding_a_policy.md, followed: the folder is all that a policy takes."""
+"""Follow docs/contributing/adding_a_policy.md: a policy takes nothing but its folder."""
 
 import json
 import os
@@ -42,12 +42,12 @@ for size in (1, 2, 7, 60, 333):
 
 
 def document_files() -> dict[str, str]:
-    """The files that the document shows whole, by path."""
+    """Return the files that the document shows completely, by path."""
     return {match[1]: match[2] for match in FILE.finditer(DOCUMENT)}
 
 
 def write_folder(policies: Path) -> Path:
-    """The document's policy as a folder in `policies`."""
+    """Write the document's policy as a folder in `policies`, and return it."""
     for path, text in document_files().items():
         if path.startswith(f"bpf/policies/{NAME}/"):
             target = policies / NAME / Path(path).name
@@ -57,10 +57,10 @@ def write_folder(policies: Path) -> Path:
 
 
 def build(policies: Path) -> "subprocess.CompletedProcess[str]":
-    """Compiles the extension with the folders of `policies`.
+    """Compile the extension with the folders of `policies`.
 
-    With the profile of `cargo test` and the feature `python`, dependencies are those built already,
-    and neither the installed extension nor what `cargo test` built is touched.
+    The profile of `cargo test` and the feature `python` reuse the dependencies that are built
+    already. Neither the installed extension nor the output of `cargo test` changes.
     """
     settings = {
         "CACHEPILOT_POLICIES": str(policies),
@@ -80,13 +80,13 @@ def build(policies: Path) -> "subprocess.CompletedProcess[str]":
 
 @dataclass(frozen=True)
 class Built:
-    """A `cachepilot` of its own, and the folder in which the build script left its files."""
+    """A separate `cachepilot` package, and the folder with the files of its build script."""
 
     packages: Path
     out: Path
 
     def python(self, *arguments: object) -> str:
-        """What an interpreter that imports this `cachepilot` prints."""
+        """Run an interpreter that imports this `cachepilot`, and return what it prints."""
         done = subprocess.run(
             [sys.executable, *map(str, arguments)],
             env=os.environ | {"PYTHONPATH": str(self.packages)},
@@ -102,7 +102,7 @@ class Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The shipped policies and that of the document, compiled."""
+    """Compile the shipped policies and that of the document."""
     root = tmp_path_factory.mktemp("house")
     shutil.copytree(ROOT / "bpf" / "policies", root / "policies")
     write_folder(root / "policies")
@@ -200,7 +200,7 @@ def test_it_compiles_for_the_kernel(built: Built) -> None:
 
 
 def edited(file: str, old: str, new: str) -> Callable[[Path], None]:
-    """An edit of one file of the folder."""
+    """Return a function that edits one file of the folder."""
 
     def edit(folder: Path) -> None:
         text = (folder / file).read_text()

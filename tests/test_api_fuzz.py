@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP interface of the real controller service under requests made up from its own schema."""
+"""The HTTP interface of the real controller service, under requests generated from its schema."""
 
 import hashlib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from cachepilot.fleet.access import Access
 from cachepilot.fleet.role import Role
 
 EXAMPLES = 20
-"""Of each operation."""
+"""Generated requests of each operation."""
 VIEWER, OPERATOR = "v" * 40, "o" * 40
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 ENDLESS = "/api/v1/events"
@@ -64,7 +64,7 @@ def client(world: World) -> Iterator[httpx.Client]:
 
 
 def _checked(operation: Any, url: str, mode: GenerationMode) -> None:
-    """Asks EXAMPLES made-up requests of one operation, those that fit its schema or do not."""
+    """Send EXAMPLES generated requests of one operation; `mode` says if they fit its schema."""
 
     @BOUNDED
     @given(case=operation.as_strategy(generation_mode=mode))
@@ -84,7 +84,7 @@ def test_every_operation_answers_as_its_schema_says(
     asked = [one.ok() for one in found if one.ok().path != ENDLESS]
     assert len(asked) >= 16
     for operation in asked:
-        # Where nothing can be wrong there is no request that does not fit.
+        # An operation without any input has no request that does not fit.
         has_input = operation.query.items or operation.body.items
         if mode is GenerationMode.POSITIVE or has_input:
             _checked(operation, url, mode)
@@ -93,7 +93,7 @@ def test_every_operation_answers_as_its_schema_says(
 
 
 def _state(client: httpx.Client) -> list[Any]:
-    """What requests could change."""
+    """Return the state that requests could change."""
     tenants = client.get("/api/v1/tenants", headers=HERE).json()
     pins = [(one["pinned_policy"], one["pinned_limit_bytes"]) for one in tenants]
     return [client.get("/api/v1/objectives", headers=HERE).json(), pins]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension on arrays: the same answers as on files, nothing copied, wrong arrays refused."""
+"""The extension on arrays: the same answers as on files, no copies, bad arrays refused."""
 
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def test_an_error_in_the_progress_function_comes_through() -> None:
 def test_an_element_of_a_tunable_is_set_whatever_the_array_is_set_to() -> None:
     keys = np.zeros(10, dtype=np.uint64)
     tasks = np.full(10, 7, dtype=np.uint32)
-    for _ in range(20):  # the order of a hash map is another each time
+    for _ in range(20):  # the order of a hash map differs each time
         tunables = {"filtered_tasks": 5, "filtered_tasks.3": 7}
         result = _models.simulate_keys(keys, "admission", 4, tasks=tasks, tunables=tunables)
         assert result.misses == 10

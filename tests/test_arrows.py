@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of the controller's layers fails on what it is there for, and on that alone."""
+"""The check of the controller's layers reports each offence, and nothing else."""
 
 from pathlib import Path
 
@@ -28,7 +28,10 @@ HOUSE = {
 
 
 def check(path: Path, **more: str) -> list[str]:
-    """The offences of a small house with files added or replaced; `__` in a key is a slash."""
+    """Return the offences of a small package with files added or replaced.
+
+    `__` in a keyword stands for a slash.
+    """
     root = path / "app"
     for name, text in {**HOUSE, **{_path(key): text for key, text in more.items()}}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

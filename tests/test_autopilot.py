@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot whole: a real controller and a real agent, whose node is simulated.
+"""The whole autopilot: a real controller and a real agent, whose node is simulated.
 
-The node's time is virtual: minutes of it pass in seconds.
+The node's time is virtual, so that minutes of it pass in seconds.
 """
 
 import time
@@ -15,7 +15,7 @@ from autopilot_processes import KV, LOOP, Autopilot
 MIB = 1 << 20
 
 WIDE = (KV + LOOP).replace("16777216", "67108864").replace("pages = 6000", "pages = 24000")
-"""Four times as much memory, so that samples of the loop tell its policies apart."""
+"""Four times as much memory, so that a sample of the loop distinguishes the policies."""
 SAME = '[[tenant]]\ncgroup = "*"\nmemory_min = "16MiB"\nmemory_max = "16MiB"\n'
 
 
@@ -24,7 +24,7 @@ Begin = Callable[..., Autopilot]
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Starts autopilots that end with the test."""
+    """Return a function that starts autopilots, which end with the test."""
     begun: list[Autopilot] = []
 
     def one(objectives: str, tenants: str = KV + LOOP) -> Autopilot:
@@ -103,7 +103,7 @@ def test_an_slo_that_cannot_be_kept_is_named(begin: Begin) -> None:
 
 
 def _recorded(pilot: Autopilot) -> list[dict[str, Any]]:
-    """Decisions as they are stored; whether one is in force is of the moment, and ends with it."""
+    """Return the stored decisions, oldest first, without `in_force`, which changes later."""
     return [{**one, "in_force": None} for one in pilot.history()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of runs in the virtual machine: rates, windows, rows; and a short run itself."""
+"""Evaluation of runs in the virtual machine: rates, windows and rows; and a short run itself."""
 
 import json
 import math
@@ -64,7 +64,7 @@ def test_what_programs_print_becomes_totals() -> None:
 
 
 def side(seconds: int, rates: dict[str, float], **looks: Any) -> dict[str, Any]:
-    """A side whose tenants do so many operations in every second."""
+    """Return a side whose tenants do so many operations in every second."""
 
     def look(second: int, ops: float) -> dict[str, Any]:
         return {
@@ -146,7 +146,7 @@ def with_slos(attainable: float, state: str) -> record.Run:
     rates = {"zipf09": 500.0, "zipf06": 300.0, "uniform": 90.0}
     told = [{"state": state, "attainable_ops": attainable}]
     sides = {name: side(60, rates) for name in qos.KEPT} | {"beyond": side(60, rates, slos=told)}
-    # One of the windows of one SLO is too slow.
+    # One window of one SLO is too slow.
     series_of = sides["one"]["operations"]["zipf06"]
     for point in series_of[50:]:
         point[1] -= 290.0
@@ -163,7 +163,10 @@ def test_windows_of_all_slos_count_alike() -> None:
 
 
 def shown(**ops: tuple[float, float]) -> record.Run:
-    """A demonstration; operations per second of each tenant before and after the change."""
+    """Return a demonstration from the operations per second of each tenant under the autopilot.
+
+    Each tenant has one value per window. Under the default every tenant does 100 op/s.
+    """
 
     def row(window: int, tenant: str, after: float) -> dict[str, Any]:
         slo = 700.0 if tenant == "lookups" else None
@@ -185,7 +188,7 @@ def test_the_demonstration_is_judged_by_its_worse_half_and_its_worst_run() -> No
     found = {row.metric.removeprefix("autopilot.demo."): row for row in demo.rows([good, bad])}
     assert found["slo_windows_pct.worst"].value == pytest.approx(92.0)
     assert found["slo_windows_pct.worst"].goal == 95.0
-    # The SLO's own tenant is not one that keeps.
+    # The tenant with the SLO is not one whose share is compared.
     assert found["keep_min.worst"].value == pytest.approx(0.8)
     assert found["keep_min"].value == pytest.approx((0.95 + 0.8) / 2)
     assert found["sum_log.worst"].value == pytest.approx(math.log(0.5 * 0.8 * 4))

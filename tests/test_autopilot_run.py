@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make run` makes of what the controller tells, and how it keeps its children."""
+"""How `make run` evaluates the controller's answers, and how it handles its child processes."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def tenant(side: str, name: str, ops: float | None, policy: str = "default") -> 
 
 
 def looks(seconds: int = 40) -> Timeline:
-    """`a` gains by half when its policy changes at 10 s; `b` stays as it is."""
+    """Return a timeline: `a` gains by half when its policy changes at 10 s, `b` stays as it is."""
     timeline = Timeline()
     for second in range(seconds):
         after = second >= 10
@@ -304,7 +304,7 @@ def test_children_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None
     ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        # Until then it is still setpriv, which has not asked to be killed yet.
+        # Before that, the process is still setpriv and has not requested its death signal yet.
         command = Path(f"/proc/{pid}/comm")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while command.read_text() != "sleep\n" and time.monotonic() < deadline:
@@ -316,7 +316,7 @@ def test_children_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None
 
 
 class Controller:
-    """Serves nodes and tenants whose time moves on with every question."""
+    """A server of nodes and tenants whose time advances with every request."""
 
     def __init__(self, moves: bool = True) -> None:
         self.asked = 0

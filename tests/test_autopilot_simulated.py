@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments of the autopilot on simulated nodes: what they play, and how they judge it."""
+"""The autopilot's experiments on simulated nodes: what they play and how they judge it."""
 
 import os
 from itertools import pairwise
@@ -42,7 +42,7 @@ def test_a_node_is_played_to_its_end_and_the_same_twice() -> None:
         assert times[-1] >= SMALL.seconds
         assert all(later - earlier == pytest.approx(1.0) for earlier, later in pairwise(times))
     assert runs[0].looks["/loop"][:9] == runs[1].looks["/loop"][:9]
-    # A loop over more pages than fit never hits; of 2,000 pages alike half are there.
+    # A loop over more pages than fit never hits; of 2,000 equally likely pages half are cached.
     assert runs[0].miss_ratio("/loop", 2.0, 8.0) == pytest.approx(1.0, abs=0.01)
     assert runs[0].miss_ratio("/uniform", 2.0, 8.0) == pytest.approx(0.49, abs=0.03)
 
@@ -63,7 +63,7 @@ def test_groups_hold_every_trace_once() -> None:
 
 
 def small_traces(folder: Path) -> list[Path]:
-    """Traces that loop over pages of a memory that holds some of them, or most."""
+    """Write two traces of loops: one fits in the tenant's memory, the other does not."""
     paths = []
     for name, pages in (("small", 300), ("large", 6000)):
         path = folder / f"{name}.u64"
@@ -136,7 +136,7 @@ def test_a_node_is_held_against_the_default_with_its_first_memory(tmp_path: Path
     found = {(one.cgroup, one.way): one for one in never_worse.compare(job)}
     assert len(found) == 4
     for way in never_worse.WAYS:
-        # 300 pages fit in 512: no policy and no memory makes more of them.
+        # 300 pages fit in 512, so neither a policy nor memory can improve on that.
         assert found["/small", way].ratio == pytest.approx(1.0, abs=0.01)
         assert found["/large", way].default_ops == pytest.approx(4e6 / 520, rel=0.02)
     assert found["/large", "fixed"].limit_bytes == 900 * 4096
@@ -152,7 +152,7 @@ def test_a_change_is_followed_from_when_the_new_pages_were_seen_once() -> None:
     for second in range(start, start + 20):
         policy = names.get(second, policy)
         looks.append(look(float(second), policy, rate * second))
-    # 24,000 pages at 6,000 per second are seen after 4 s; the last wrong second is the fifth.
+    # 24,000 pages at 6,000 per second take 4 s; the last wrong second is the fifth.
     assert phase.follow(looks) == (1.0, 1)
     never = [look(float(second), "lru", rate * second) for second in range(start, start + 20)]
     assert phase.follow(never) == (None, 0)

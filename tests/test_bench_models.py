@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-models` at tiny sizes: the program works, and what it writes is what it measured."""
+"""`make bench-models` at tiny sizes: the program works, and it writes what it measured."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def lru_misses(keys: Sequence[int], size: int) -> int:
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """A folder of one recorded trace whose reference for LRU is the loop above."""
+    """Write a folder with one recorded trace, whose reference for LRU is the loop above."""
     folder = tmp_path / "traces"
     folder.mkdir()
     keys = zipf(3000, 400)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/beside: two commands at once, of which one takes the processor time that is left."""
+"""scripts/beside: two commands run at once, one of them on the processor time that is left."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_both_run_at_once_and_one_when_a_processor_is_idle(tmp_path: Path) -> No
     first, second = tmp_path / "first", tmp_path / "second"
     os.mkfifo(first)
     os.mkfifo(second)
-    # Each waits for the other: one after the other they would never end.
+    # Each waits for the other, so that one after the other they would never end.
     done = beside(
         tmp_path / "log",
         f"chrt -p $$; echo here >{first}; cat {second}",

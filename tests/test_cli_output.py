@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands print and write when all is well."""
+"""What the commands print and write on success."""
 
 import json
 import xml.etree.ElementTree as ET

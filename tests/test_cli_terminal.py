@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars, Ctrl-C and a reader that goes away, on real terminals and pipes."""
+"""Progress bars, Ctrl-C and a reader that closes its pipe, on real terminals and pipes."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ LONG_REQUESTS = 2_000_000
 
 @pytest.fixture
 def long_trace(tmp_path: Path) -> Path:
-    """Uniform accesses, whose exact curves of every policy take far longer than two seconds."""
+    """Write a trace of uniform accesses; all exact curves of it take far more than 2 s."""
     path = tmp_path / "long.u64"
     keys = np.random.default_rng(1).integers(0, LONG_REQUESTS // 4, LONG_REQUESTS)
     keys.astype("<u8").tofile(path)
@@ -31,7 +31,7 @@ def long_trace(tmp_path: Path) -> Path:
 
 @contextmanager
 def on_terminal(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The running command and our side of the terminal that is its stderr."""
+    """Start a command whose stderr is a terminal. Yield the process and our end of the terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
@@ -49,7 +49,7 @@ def on_terminal(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], int
 
 
 def read_until(terminal: int, wanted: str, seconds: float) -> str:
-    """What the terminal shows until it shows `wanted`, is closed, or time is up."""
+    """Return what the terminal shows until `wanted` appears, it is closed, or the time is up."""
     text = ""
     deadline = time.monotonic() + seconds
     while wanted not in text and time.monotonic() < deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace files of other simulators, synthetic ones, warm-ups and windows, by the command line."""
+"""Trace files of other simulators, synthetic traces, warm-ups and windows on the command line."""
 
 import gzip
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change that nobody confirms is undone by the agent, whatever became of the controller.
+"""The agent undoes a change that nobody confirms, whatever happens to the controller.
 
-A real controller and a real agent, on a simulated node in real time; without a lease.
+A real controller and a real agent, on a simulated node in real time, without a lease.
 """
 
 import json
@@ -18,7 +18,7 @@ from experiments.autopilot.children import free_port
 OBJECTIVES = '[[tenant]]\ncgroup = "*"\n'
 INTERVAL_S, TTL_S = 0.1, 13.0
 SLACK_S = 4.0
-"""For a host that is busy."""
+"""Extra seconds for a busy host."""
 CONTROLLER = f"""
 interval_ms = {INTERVAL_S * 1000:.0f}
 lease_ms = 0
@@ -26,11 +26,11 @@ change_ttl_ms = {TTL_S * 1000:.0f}
 [decide]
 alpha = 1e-6
 """
-"""A trial is hardly ever confirmed."""
+"""With this configuration a trial is almost never confirmed."""
 
 
 class Node:
-    """The agent as it shows itself without a controller."""
+    """The agent as its metrics and its state file show it, without a controller."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -51,7 +51,7 @@ class Node:
         return int(found[1]) if found else 0
 
     def waiting(self) -> dict[int, int]:
-        """Deadlines of the changes that wait, by name, as they are on disk."""
+        """Return the deadlines of the unconfirmed changes on disk, by name."""
         told = json.loads(self._state.read_text()) if self._state.exists() else {}
         kept = told.get("unconfirmed", {}).get("changes", {}).values()
         return {
@@ -77,7 +77,7 @@ def on_trial(tmp_path: Path) -> Iterator[Node]:
 
 
 def undone_s(node: Node) -> float:
-    """Until the policy that was there first is there again."""
+    """Wait until the first policy is in force again, and return the seconds."""
     began = time.monotonic()
     node.processes.until(lambda: node.undone() and node.policy() == "default")
     return time.monotonic() - began
@@ -92,7 +92,7 @@ def test_a_change_on_trial_is_undone_when_the_controller_is_killed(on_trial: Nod
 
 
 def come_back(node: Node, began: float) -> None:
-    """The controller starts again while the change still waits."""
+    """Start the controller again while the change still waits for its confirmation."""
     here = node.processes
     here.start("controller")
     here.until(lambda: here.node()["connected"] and here.tenants())
@@ -108,7 +108,8 @@ def test_a_controller_that_lost_its_store_does_not_prolong_it(on_trial: Node, mo
     (here.folder / "objectives.toml").write_text(f'{OBJECTIVES}mode = "{mode}"\n')
     began = time.monotonic()
     come_back(on_trial, began)
-    # It may put another policy there itself; what it does not know of waits no longer for that.
+    # The controller may attach another policy itself. The change that it does not know is not
+    # renewed.
     here.until(lambda: on_trial.waiting() != waiting)
     assert not waiting.keys() & on_trial.waiting().keys(), "it was renewed"
     assert time.monotonic() - began < TTL_S + SLACK_S

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment of a day runs through, and what it is made of keeps the time of day."""
+"""The experiment of a day runs to its end, and its parts preserve the time of day."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_hours_are_compressed() -> None:
 
 
 def _mover(begun: Callable[[], Rollout]) -> SimpleNamespace:
-    """Whoever carries rollouts out, of whom the last move of one was kept in this second."""
+    """Return a mover: the last move of its rollout was kept in this second."""
     gone = Move("/t/kv", "a", "b", 4096, "default", 1.0, 1, 1.0)
     ended = Rollout(1, 0.0, "", (Moved(gone, "a", MoveState.KEPT),), RolloutState.DONE)
     mover = SimpleNamespace(rollout=ended)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `make run CONSOLIDATE=1`, made of a rollout of literals."""
+"""The table of `make run CONSOLIDATE=1`, from a literal rollout."""
 
 import io
 from dataclasses import replace

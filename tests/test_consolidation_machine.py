@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two guests as two nodes: what they are told, and the rows of an outcome of literals."""
+"""Two guests as two nodes: their orders, and the rows of a literal outcome."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as a false prediction: also who stands still, and moves that were undone."""
+"""What counts as a false prediction, including tenants that stop and moves that were undone."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ STATED = Objectives((Objective("/kv", throughput_ops=60.0), Objective("*")))
 
 
 def _world(*met: bool | None) -> World:
-    """`/kv` has an SLO and `/free` none; it is at the second after the last."""
+    """Return a world after the last second. `/kv` has an SLO, `/free` has none."""
     looks = [Look(float(at), "b", 100.0, one, 1) for at, one in enumerate(met, 1)]
     free = [replace(one, met=None) for one in looks]
     mover: Any = SimpleNamespace(rollout=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of the agent's layers fails on what it is there for, and on that alone."""
+"""The check of the agent's layers reports each offence, and nothing else."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def check(path: Path, **files: str) -> list[str]:
-    """The offences of a crate of these files; `__` in a key is a slash."""
+    """Return the offences of a crate with these files; `__` in a keyword stands for a slash."""
     source = path / "agent" / "src"
     for key, text in files.items():
         file = source / f"{key.replace('__', '/')}.rs"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment that counts changes without merit: what it plays, and how it counts."""
+"""The experiment that counts changes without merit: what it plays and how it counts."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ GAIN = Kind("gain", (regime(sieve=Effect(-0.05, -0.05)),), kept=None)
 
 
 def course(policies: str, last: str, kind: Kind = GAIN) -> Course:
-    """One of policies by their first letters."""
+    """Return a run of policies, each given by its first letter."""
     names = {name[0]: name for name in (DEFAULT, *POLICIES)}
     return Course(kind, [names[one] for one in policies], names[last])
 
@@ -38,7 +38,7 @@ def test_errors_are_those_of_a_count_and_last_as_long_as_they_are_to(
     samplings = Sampling(seed=1, rate=0.1, kept=kept)
     found = np.array([samplings.sampled(expected) for _ in range(20)])
     assert found.mean() == pytest.approx(400, rel=0.01)
-    # A count of 40 scatters by its root, as told by ten times as much.
+    # At a rate of 0.1 a count of 40 scatters by its root, and the estimate is ten times the count.
     assert found[5].std() == pytest.approx(10 * 40**0.5, rel=0.05)
     now, then = found[1:].ravel(), found[:-1].ravel()
     assert np.corrcoef(now, then)[0, 1] == pytest.approx(lasts, abs=0.05)
@@ -82,7 +82,7 @@ def test_a_node_is_played_the_same_twice(undisturbed: list[Course]) -> None:
 
 
 def silences(seed: int) -> list[int]:
-    """Intervals without a snapshot, of ten minutes."""
+    """Return the intervals without a snapshot, out of 600."""
     gaps, found = Interruptions("gaps", seed), []
     for interval in range(600):
         gaps.begin(None, interval)  # type: ignore[arg-type]

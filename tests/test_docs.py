@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation as a reader uses it: the site builds, links lead somewhere, commands work."""
+"""The documentation as a reader uses it: the site builds, links resolve, commands work."""
 
 import json
 import os
@@ -48,7 +48,7 @@ EXAMPLES = {
 
 
 def _commands(page: Path) -> list[str]:
-    """Lines of a page's examples that call cachepilot, without comments and redirections."""
+    """Return a page's example commands of cachepilot, without comments and redirections."""
     return [found.strip() for block in shell_blocks(page) for found in COMMAND.findall(block)]
 
 
@@ -65,7 +65,7 @@ def test_the_site_builds_without_a_warning() -> None:
 
 
 def _built(site: Path, page: Path) -> Path:
-    """The page of the site that is made of a page of the tree."""
+    """Return the page of the built site for a page of the tree."""
     return site / page.relative_to(ROOT).with_suffix(".html")
 
 
@@ -73,7 +73,7 @@ AGENTS = ("agent", "policy", "record", "doctor", "cachestat")
 
 
 def _usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The help of the subcommand that `words` begin with."""
+    """Return the help of the subcommand that `words` begin with."""
     program, *rest = words
     if program == "cachepilot-agent" or rest[0] in AGENTS:
         rest = rest[1:] if rest[0] == "agent" else rest
@@ -104,7 +104,7 @@ def test_commands_and_their_options_exist(
 
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """A set-up that the examples can be tried on."""
+    """Start a set-up on which the examples are tried."""
     found = Autopilot(tmp_path_factory.mktemp("docs"), OBJECTIVES, KV + LOOP)
     try:
         found.start("controller")
@@ -119,16 +119,16 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def _examples() -> list[str]:
-    """Those of a page come in its order, as a reader types them, but for reverts, which are first.
+    """Return the examples in the order of their pages, except that reverts come first.
 
-    What others pin leaves nothing in force that could be reverted.
+    Pins of other examples would leave no change in force that could be reverted.
     """
     found = [COMMAND.findall(one.line)[0].strip() for one in asking()]
     return sorted(found, key=lambda command: command.split()[1] != "revert")
 
 
 def _in_force(pilot: Autopilot, folder: Path) -> int:
-    """A change that can be reverted, a confirmed one if there is any: one that is live may end."""
+    """Return a change that can be reverted. Prefer a confirmed one: a live one may end."""
 
     def found() -> list[int]:
         rows = json.loads(_run(pilot, "history --json", folder))
@@ -149,7 +149,7 @@ def test_the_examples_work(pilot: Autopilot, command: str, tmp_path: Path) -> No
     if command.startswith("cachepilot revert"):
         command = f"cachepilot revert {_in_force(pilot, tmp_path)}"
     if command.startswith("cachepilot undo"):
-        # Examples before it may have run beside another controller.
+        # Earlier examples may have run against another controller.
         _run(pilot, "slo set '/undone' --mode observe", tmp_path)
     _run(pilot, command.removeprefix("cachepilot "), tmp_path)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No command stands in the documentation that no test runs, but for those that say why."""
+"""A test runs every command of the documentation, or this file states why no test does."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _in_environment() -> list[Example]:
     return [one for page in shown.IN_THE_ENVIRONMENT for one in shown.variables(page)]
 
 
-# What each test file takes its commands from; the names are looked for in the file.
+# The functions from which each test file takes its commands. The test looks for their names there.
 RUN: dict[str, list[tuple[str, Selected]]] = {
     "tests/test_docs.py": [("asking", shown.asking), ("requests", shown.requests)],
     "tests/test_docs_commands.py": [("offline", shown.offline)],
@@ -40,7 +40,7 @@ RUN: dict[str, list[tuple[str, Selected]]] = {
         ("doctors", shown.doctors),
     ],
 }
-# Why no test runs a command, and which: whole lines.
+# Why no test runs a command, and the patterns of such commands, which match whole lines.
 NOT_RUN = {
     "changes the host: packages, services, the boot loader, cgroups of all that runs there": (
         r"sudo (apt|systemctl|reboot|update-grub|grub-(set-default|reboot)) ?.*",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example that needs files and nothing else, as it is typed in the documentation."""
+"""Every example of the documentation that needs only files, as typed."""
 
 import gzip
 import os
@@ -21,7 +21,7 @@ COMMANDS = [one.line.removeprefix("cachepilot ") for one in offline()]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the examples' files are."""
+    """Make a folder with the files of the examples."""
     found = tmp_path_factory.mktemp("commands")
     (found / "experiments").symlink_to(ROOT / "experiments")
     (found / "b.cptrace.zst").symlink_to(TRACE)

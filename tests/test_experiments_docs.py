@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of experiments: what their pages tell of options is so, and quick forms run."""
+"""The programs of experiments: their documented options exist, and their quick forms run."""
 
 import shlex
 import subprocess
@@ -11,7 +11,7 @@ from docs_examples import ROOT, experiments, quick_experiments
 
 @cache
 def usage(program: str) -> str:
-    """What it says of itself."""
+    """Return the program's help."""
     done = subprocess.run(
         [ROOT / program, "--help"], cwd=ROOT, check=False, capture_output=True, text=True
     )

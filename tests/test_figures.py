@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures of the documentation are those of the rows that they name."""
+"""The measured figures of the documentation equal the rows that they name."""
 
 import re
 import subprocess
@@ -65,7 +65,7 @@ def test_decimals_and_sign_are_those_of_the_page() -> None:
 
 
 def _measured_cells() -> list[str]:
-    """The cells of the README's tables of results, without their first column."""
+    """Return the cells of the README's tables of results, without the first column."""
     text = (ROOT / "README.md").read_text("utf-8")
     section = text.split("## Measured\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]

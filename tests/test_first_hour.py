@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first hour as a stranger has it: the files and the commands that the pages show.
+"""The first hour as a stranger has it: the files and commands that the pages show.
 
-In a clone's place is a folder with a `.venv/bin/cachepilot` and the shipped configurations; ports
-and the agent's state alone are those of the test. What each step took is written to
-build/first_hour.json and printed.
+Instead of a clone, a folder has a `.venv/bin/cachepilot` and the shipped configurations. Only the
+ports and the agent's state folder differ from the page. The seconds of each step are printed and
+written to build/first_hour.json.
 """
 
 import json
@@ -31,15 +31,15 @@ SHIPPED = "configs/first_hour"
 DEADLINE_SECONDS = 120.0
 CHECKS = ("check-config", "check-health")
 TIMES = ROOT / "build" / "first_hour.json"
-# A loaded machine of two processors included; what is waited for is bounded step by step.
+# This includes a loaded machine with two processors. Each step has its own deadline.
 HOUR_SECONDS = 3600.0
 seconds_of: dict[str, float] = {}
-"""What each step took, the longest time where a step is done more than once."""
+"""Seconds of each step; the longest time if a step runs more than once."""
 
 
 @contextmanager
 def step(line: str) -> Iterator[None]:
-    """Takes the time of a command of the page until it has done what it is for."""
+    """Measure the time of a command of the page, until it has had its effect."""
     begin = time.monotonic()
     yield
     seconds_of[line] = max(seconds_of.get(line, 0.0), time.monotonic() - begin)
@@ -47,13 +47,13 @@ def step(line: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Clone:
-    """A folder with all that the commands name, and the ports that they are told."""
+    """A folder with everything that the commands name, and its ports."""
 
     folder: Path
     http: int
 
     def run(self, script: str, seconds: float = DEADLINE_SECONDS) -> str:
-        """What a block of shell prints once it works, which it may not do at first."""
+        """Run a block of shell until it succeeds, and return its output. It may fail at first."""
         deadline = time.monotonic() + seconds
         while True:
             done = subprocess.run(
@@ -70,7 +70,7 @@ class Clone:
             time.sleep(0.5)
 
     def environment(self) -> dict[str, str]:
-        """Programs are found as after `. .venv/bin/activate`, with an agent beside them."""
+        """Return the environment after `. .venv/bin/activate`, and an agent beside the programs."""
         path = f"{self.folder / '.venv/bin'}:{os.environ['PATH']}"
         return os.environ | {"PATH": path, "CACHEPILOT_AGENT": str(agent.find(os.environ))}
 
@@ -97,7 +97,7 @@ def clone(tmp_path: Path) -> Clone:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     agents, http = free_port(), free_port()
     listen = (f'listen = "127.0.0.1:{agents}"', f'http = "127.0.0.1:{http}"')
-    # The files of the page's third step, which are a reader's own.
+    # The files of the page's third step, which a reader writes.
     *_, tenants, own, objectives = blocks(PAGE, "toml")
     with (tmp_path / "configs" / "agent.toml").open("a", encoding="utf-8") as shipped:
         shipped.write(tenants)
@@ -120,7 +120,7 @@ def children(tmp_path: Path) -> Iterator[Children]:
 
 
 def _start(clone: Clone, children: Children, line: str) -> None:
-    """What runs until it is told to end; a shell of its own has the folder and the programs."""
+    """Start a program that runs until it is stopped, in a shell in the clone's folder."""
     words = [f"{name}={value}" for name, value in clone.environment().items()]
     name = f"{len(list((clone.folder / 'logs').iterdir()))}"
     enter = f"cd {shlex.quote(str(clone.folder))} && exec {line}"
@@ -142,7 +142,7 @@ def test_the_files_are_those_that_the_page_shows() -> None:
 def test_an_autopilot_by_hand_needs_no_root(clone: Clone, children: Children) -> None:
     page = "docs/first_hour.md"
     told = f"export CACHEPILOT_CONTROLLER=http://127.0.0.1:{clone.http}\n"
-    # Until the first is there it cannot be asked, until the second is there is nothing to tell.
+    # The first command needs a controller; the second one needs an agent's data as well.
     proofs = (".venv/bin/cachepilot status", ".venv/bin/cachepilot explain /tenants/kv")
     started = [line for line in _processes(page) if SHIPPED in line]
     for line, proof in zip(started, proofs, strict=True):
@@ -172,7 +172,7 @@ def test_the_address_is_told_by_a_variable(clone: Clone, children: Children) -> 
 
 @pytest.mark.parametrize("page", ["docs/first_hour.md", "docs/operating/install.md"])
 def test_what_is_checked_is_well_formed(clone: Clone, children: Children, page: str) -> None:
-    """In the page's order: a controller that it starts is there when its health is asked for."""
+    """Follow the page's order: a controller that it starts runs before its health is checked."""
     lines = [one for one in _processes(page) if SHIPPED not in one]
     assert any(check in line for line in lines for check in CHECKS)
     for line in lines:
@@ -182,13 +182,13 @@ def test_what_is_checked_is_well_formed(clone: Clone, children: Children, page: 
             with step(line):
                 assert clone.run(line)
         else:
-            # The package puts it at /etc/cachepilot, which is where it is looked for.
+            # The package installs it at /etc/cachepilot, where the command looks for it.
             assert clone.run(f"{line} --config configs/agent.toml")
     children.check()
 
 
 def test_make_run_is_seen_to_work(tmp_path: Path) -> None:
-    """What `make run` calls once all is built, for less time."""
+    """Run what `make run` calls after the build, for less time."""
     with step("make run"):
         done = subprocess.run(
             [ROOT / "scripts" / "run", "--seconds", "20", "--out", tmp_path],
@@ -203,7 +203,7 @@ def test_make_run_is_seen_to_work(tmp_path: Path) -> None:
 
 
 def test_all_steps_fit_in_an_hour(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of those that ran before it; alone it has nothing to add up."""
+    """Add up the steps that ran before this test. If it runs alone, there is nothing to add."""
     if not seconds_of:
         pytest.skip("no step of the page ran before")
     TIMES.parent.mkdir(exist_ok=True)

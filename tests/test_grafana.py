@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboards: Debian's Prometheus scrapes a running set-up, and every panel shows something."""
+"""The Grafana dashboards: Prometheus scrapes a running set-up, and every panel shows data."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def _panels(path: Path) -> list[dict[str, Any]]:
 
 
 def _query(expression: str) -> str:
-    """The expression as Grafana would send it."""
+    """Return the expression as Grafana would send it."""
     for name, value in VALUES.items():
         expression = expression.replace(name, value)
     assert "$" not in expression, expression
@@ -47,7 +47,7 @@ def _query(expression: str) -> str:
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The API of a Prometheus that knows a controller and an agent at work."""
+    """Run a Prometheus that scrapes a working controller and agent. Yield its API."""
     folder = tmp_path_factory.mktemp("grafana")
     metrics = f"127.0.0.1:{free_port()}"
     pilot = Autopilot(folder, OBJECTIVES, KV + LOOP, metrics)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the autopilot's gain is held against: policies pinned, followed naively, in hindsight."""
+"""The baselines of the autopilot's gain: policies pinned, followed naively, or in hindsight."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_throughput_is_that_of_a_closed_loop_in_the_second_half() -> None:
     all_hit = pinned.throughput_ops(lambda _: hits, 20.0)
     assert all_hit == pytest.approx(4e6 / 20, rel=1e-3)
     assert pinned.throughput_ops(lambda _: ~hits, 20.0) == pytest.approx(4e6 / 520, rel=1e-3)
-    # Misses for the first chunk alone, which is over before the second half begins.
+    # Only the first chunk misses; it is over before the second half begins.
     late = pinned.throughput_ops(lambda chunk: ~hits if chunk == 0 else hits, 40.0)
     assert late == pytest.approx(all_hit, rel=1e-3)
 
@@ -114,7 +114,7 @@ def test_the_guard_is_held_against_what_the_autopilot_is() -> None:
     assert (share.goal, worst.goal) == (None, None)
 
 
-# A checkout as guard_player.py takes it: modules by the names that they had at that commit.
+# A checkout as guard_player.py uses it, with the module names of that commit.
 CHECKOUT = {
     "experiments/autopilot_simulated/rig.py": """
 from types import SimpleNamespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harvest in the virtual machine: its streams, its orders, and what is made of a run."""
+"""The harvest experiment in the virtual machine: streams, orders, the evaluation of a run."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_a_thinned_stream_has_all_requests_for_the_pages_that_it_keeps() -> None
 def test_a_stream_of_few_pages_is_as_it_was_recorded() -> None:
     keys = np.array([7, 9, 9, 8, 7, 7, 9, 7], dtype=np.uint64)
     pages = streams.thinned(keys, 250)
-    # 9 8 7 9 7, and not the first 7, which comes after the last one in the next pass.
+    # 9 8 7 9 7, without the first 7, which follows the last 7 in the next pass.
     assert len(set(pages.tolist())) == 3
     assert [pages[i] == pages[j] for i, j in ((0, 3), (2, 4), (0, 1))] == [True, True, False]
     assert pages.size == 5
@@ -103,7 +103,7 @@ def test_rows_are_of_every_run_and_the_worst_is_of_all() -> None:
 
 
 def test_a_run_counts_when_players_waited_for_the_disk_on_a_host_that_was_not_busy() -> None:
-    # 190 reads per second of 20 ms each are 3.8 of 4 players that wait.
+    # 190 reads per second of 20 ms each keep 3.8 of 4 players waiting.
     assert run_of((150, 98)).waiting == pytest.approx(0.95)
     assert not run_of((150, 98)).is_starved
     assert run_of((150, 98), latency_us=10_000).is_starved

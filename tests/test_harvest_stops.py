@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes of policy read more than the default, and what it costs to undo them early."""
+"""What changes of policy read more than the default, and the cost of undoing them early."""
 
 import numpy as np
 import pytest
@@ -18,13 +18,13 @@ def load(keys: np.ndarray) -> Load:
 
 @pytest.fixture(scope="module")
 def looping() -> Load:
-    """A loop a quarter larger than the page cache, of which the default hits nothing."""
+    """Return a loop a quarter larger than the page cache; the default never hits."""
     return load(np.arange(120_000) % (SIZE_PAGES * 5 // 4))
 
 
 @pytest.fixture(scope="module")
 def latest() -> Load:
-    """The page that was used last is the likeliest, whatever it was used before."""
+    """Return a load in which recently used pages are the likeliest, however often used."""
     random = np.random.default_rng(1)
     return load(np.arange(120_000) // 4 - random.geometric(1 / 200, 120_000) + 2_000)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that a seed draws, and how the autopilot is compared on them."""
+"""Workloads drawn from a seed, and the comparison of the autopilot on them."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_seed_has_every_kind_a_small_one_and_slow_ones(monkeypatch: pytest.Mon
     assert small.name.startswith("small-")
     assert small.size_pages <= 3_000
     assert all(one.name.startswith("slow-") for one in slow)
-    # An operation of theirs takes ten times as long as one of the others, or more.
+    # An operation of the slow workloads takes at least ten times as long as one of the others.
     assert all(one.pace > 30 for one in slow)
     assert all(1 < one.pace < 25 for one in found[:-2])
     assert [one.pace for one in found] == [one.pace for one in kinds.workloads(1)]
@@ -73,7 +73,7 @@ def test_a_page_is_reused_after_about_so_many_requests() -> None:
         if key in last:
             gaps.append(i - last[key])
         last[key] = i
-    # A page that was drawn again meanwhile is nearer than the one that was drawn.
+    # If a page was drawn again meanwhile, its reuse is nearer than the distance that was drawn.
     assert 10 < np.median(gaps) < 100
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation puts where, in a root of the test's own."""
+"""Follow the installation pages of the documentation in a root folder of the test."""
 
 import configparser
 import re
@@ -10,7 +10,7 @@ import pytest
 from docs_examples import ROOT, installing
 
 PAGES = sorted({one.page for one in installing()})
-# The commands as they are typed; what they write, they write below another root.
+# The commands as typed; whatever they write goes below another root.
 PROLOGUE = """
 sudo() { "$@"; }
 systemd-sysusers() { command systemd-sysusers --root="$root" "$@"; }
@@ -18,7 +18,7 @@ systemd-sysusers() { command systemd-sysusers --root="$root" "$@"; }
 
 
 def install(page: str, root: Path) -> None:
-    """Runs the lines of one page."""
+    """Run the commands of one page."""
     lines = [one.line for one in installing() if one.page == page]
     moved = [re.sub(r"(?<= )/(?=(usr|etc)/)", '"$root"/', line) for line in lines]
     (root / "etc").mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel experiments make of what they measured."""
+"""How the kernel experiments evaluate their measurements."""
 
 import json
 from pathlib import Path
@@ -65,11 +65,11 @@ def test_the_replay_counts_what_comes_after_the_warm_up() -> None:
 
 def test_the_replay_follows_the_size() -> None:
     keys = streams.loop(streams.Shape(pages=2048, accesses=6400))
-    # The loop has 640 pages and fits in the second half alone, where 128 of them are left to read.
+    # The loop has 640 pages. It fits in the second half only, where 128 pages are still to be read.
     sizes = [Size(0, 512), Size(3200, 700)]
     missed = replay.miss_ratio(play("lru", "loop", 6400, *sizes), keys)
     assert missed == pytest.approx((3200 + 128) / 6400)
-    # 639 pages are a page too few: a request takes more than that one.
+    # 639 pages are too few: one eviction request takes more than one page.
     lost = replay.miss_ratio(play("lru", "loop", 640, Size(0, 700), Size(5760, 639)), keys)
     assert lost == 1.0
 
@@ -86,7 +86,7 @@ def looked_at(access: int, charged_pages: int, file_pages: int) -> dict[str, obj
 def test_the_size_is_the_limit_without_what_else_is_charged() -> None:
     lines = Lines(
         start={},
-        # 40 pages of other memory, 63 while some of them are in stock, and 45 at the end.
+        # 40 pages of other memory; 63 while some of them are in per-CPU stock; 45 at the end.
         ticks=[looked_at(256, 319, 256), looked_at(768, 1000, 960)],
         warm=looked_at(512, 552, 512),
         end=looked_at(1024, 995, 950),
@@ -94,7 +94,7 @@ def test_the_size_is_the_limit_without_what_else_is_charged() -> None:
     )
     room = [Size(0, 937), Size(256, 960), Size(512, 960), Size(768, 960)]
     assert plays.sizes(lines, 1000 * PAGE_BYTES) == room
-    # Of the pages of a policy that keeps no records, the kernel tells only how much is charged.
+    # For a policy without records, the kernel only reports the charged pages.
     lines.end["memory.cache_ext"]["resident_pages"] = 0
     assert plays.sizes(lines, 1000 * PAGE_BYTES) == [Size(0, 1000 - 45 + 16)]
 
@@ -146,7 +146,7 @@ def test_refused_candidates_change_what_wtinylfu_misses() -> None:
 
 
 def test_lirs_keeps_its_pages_when_what_is_left_of_a_request_asks_for_few() -> None:
-    # A candidate that is refused leaves a request for one page.
+    # A rejected candidate leaves an eviction request for one page.
     none, few = (misses_of_a_loop("lirs", 2048, 496, share) for share in (0, 10_000))
     assert few < none + 0.03
 
@@ -155,7 +155,7 @@ def test_a_swap_is_judged_by_the_ten_seconds_around_it() -> None:
     second = 1_000_000_000
     lines = []
     for tick in range(0, 41):
-        # A miss in every fifth access, after 20 s in every fourth.
+        # Every fifth access misses; after 20 s every fourth.
         misses = 100 * min(tick, 20) * 2 + max(tick - 20, 0) * 250
         line = {"at": "tick", "ns": tick * second, "accesses": tick * 1000}
         lines.append({**line, "memory.cache_ext": {"added": misses}})
@@ -167,7 +167,7 @@ def test_a_swap_is_judged_by_the_ten_seconds_around_it() -> None:
 def test_overhead_is_taken_at_the_same_misses() -> None:
     costs = {
         ("stock", 25): {i: measure.Cost(1000 + 2000 * i, i) for i in (1, 2, 3)},
-        # The first run of it failed; it missed more often than the other kernel.
+        # The first run of noop failed; it missed more often than the stock kernel.
         ("noop", 25): {i: measure.Cost(1010 + 2020 * 4 * i, 4 * i) for i in (2, 3)},
         ("stock", 125): {i: measure.Cost(1000, 0) for i in range(3)},
         ("noop", 125): {i: measure.Cost(1000 + 10 * i, 0) for i in range(3)},

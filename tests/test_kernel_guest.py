@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel experiments run in the guest and how they read it, on the host."""
+"""What the kernel experiments run in the guest, and how they read its output; run on the host."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_each_interleaved_stream_stays_in_its_quarter() -> None:
 
 @pytest.fixture
 def played(tmp_path: Path) -> Path:
-    """A file of 400 pages; its stream beside it."""
+    """Write a file of 400 pages, and its stream beside it."""
     (tmp_path / "pages").write_bytes(b"x" * (400 * 4096))
     streams.write("zipf", streams.zipf(SHAPE), tmp_path)
     return tmp_path
@@ -91,7 +91,7 @@ def test_the_player_reads_every_page_once_and_says_where_it_is(played: Path, thr
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_the_player_begins_anew_until_its_time_is_over(played: Path, threads: int) -> None:
-    # Each read is followed by a pause, so that one pass takes a tenth of the time or more.
+    # Each read is followed by a pause, so that one pass takes at least a tenth of the time.
     options = ["--seconds", "1", "--every-ms", "250", "--pause-us", "20"]
     done = play(played, *options, "--threads", str(threads))
     assert done.returncode == 0, done.stderr
@@ -119,7 +119,7 @@ def test_another_process_prints_and_ends_with_the_player(played: Path) -> None:
         printed = [player.stdout.readline() for _ in range(4)]
         counts = Path(f"/proc/{player.pid}/io").read_text("ascii")
         player.kill()
-        # The end of the pipe is the end of whoever has it.
+        # The pipe ends when every process that has it open has ended.
         player.stdout.read()
     assert all(line.startswith('{"at":') for line in printed)
     assert "wchar: 0\n" in counts
@@ -143,7 +143,7 @@ def test_reads_of_pages_that_are_not_cached_are_counted_with_readahead(played: P
     assert lines.start["uncached_reads"] == 0
     distinct = len(np.unique(streams.zipf(SHAPE)))
     kind = subprocess.check_output(["stat", "-f", "-c", "%T", played], text=True).strip()
-    # On a file system in memory pages stay.
+    # On a file system in memory, pages cannot be dropped.
     assert kind == "tmpfs" or 0 < lines.warm["uncached_reads"] <= distinct
     assert lines.measured(lambda line: line["uncached_reads"]) <= lines.warm["uncached_reads"]
     assert "uncached_reads" not in play(played, "--warmup", "1000").stdout

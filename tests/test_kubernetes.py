@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests: their schema, their order, and their configuration at work."""
+"""The manifests: their schema, their order, and their configuration in use."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_manifests_name_what_is_there() -> None:
 
 
 def test_they_are_applied_together_the_namespace_first() -> None:
-    """By the names of the files it would be the last, and all others refused at first."""
+    """In the order of file names the namespace would be last, and the others refused at first."""
     (kustomization,) = _of_file(KUSTOMIZATION)
     listed = kustomization["resources"]
     assert sorted(listed) == [path.name for path in MANIFESTS]
@@ -90,7 +90,7 @@ def test_they_are_applied_together_the_namespace_first() -> None:
 
 
 def _patched(document: Any, operation: dict[str, Any]) -> None:
-    """Does one operation of a JSON patch (RFC 6902), of the two kinds that the page has."""
+    """Apply one operation of a JSON patch (RFC 6902), of the kinds in the page."""
     *above, last = operation["path"].strip("/").split("/")
     for key in above:
         document = document[int(key) if isinstance(document, list) else key]
@@ -116,13 +116,13 @@ def test_what_gives_everything_back_runs_release_on_all_nodes_at_once() -> None:
     (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
     program = [agent.find(os.environ), *container["args"]]
     done = subprocess.run(program, check=False, capture_output=True, text=True)
-    # The arguments are understood: on this host it is the file that is missing.
+    # The arguments are accepted; only the file is missing on this host.
     assert "/etc/cachepilot/agent.toml" in done.stderr and done.returncode == 2, done.stderr
 
 
 @dataclass(frozen=True)
 class Pod:
-    """The configurations of the manifests as files, and the controller that runs on its own."""
+    """The configurations of the manifests as files, and the controller that runs with its own."""
 
     folder: Path
     authority: Authority
@@ -130,7 +130,7 @@ class Pod:
     controller: Child
 
     def run(self, words: list[str], seconds: float) -> "subprocess.CompletedProcess[str]":
-        """A command of the command line, where the pod's files are."""
+        """Run a command of the command line, with the pod's paths replaced by the test's files."""
         assert words[0] == "cachepilot"
         words = [word.replace(MOUNTED, str(self.folder)) for word in words[1:]]
         return subprocess.run(
@@ -144,7 +144,7 @@ class Pod:
 
 
 def _mount(folder: Path, own: Issued, authority: Authority, ports: dict[str, int]) -> None:
-    """What is mounted in the pods; addresses and paths alone are those of the test."""
+    """Write what is mounted in the pods. Only addresses and paths differ from the manifests."""
     (folder / "tls").mkdir()
     files = {"tls.crt": own.certificate, "tls.key": own.key, "ca.crt": authority.certificate}
     for name, path in files.items():
@@ -214,7 +214,7 @@ def test_the_agents_configuration_is_accepted(pod: Pod) -> None:
 
 
 def test_the_controllers_probe_passes_while_it_lives_and_no_longer(pod: Pod) -> None:
-    """The last test of this pod: it ends with the controller."""
+    """Run last among the tests of this pod: it kills the controller."""
     (container,) = _deployed("Deployment")["containers"]
     probe = container["livenessProbe"]
     words = probe["exec"]["command"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers against those of libcachesim: the same file must give the same misses of an LRU cache.
+"""Compare the readers with those of libcachesim: a file must give the same misses of an LRU cache.
 
-Without libcachesim (`scripts/setup bench`) the tests are skipped; what the formats hold is derived
-by hand in models/tests/trace/foreign.rs.
+Without libcachesim (`scripts/setup bench`) the tests are skipped. The contents of the formats are
+derived by hand in models/tests/trace/foreign.rs.
 """
 
 from pathlib import Path
@@ -26,14 +26,14 @@ WHOLE = TraceOptions(whole_requests=True)
 
 
 def blocks() -> NDArray[np.uint64]:
-    """Skewed numbers of blocks, shape (REQUESTS,)."""
+    """Return skewed block numbers, shape (REQUESTS,)."""
     random = np.random.default_rng(5)
     skewed: NDArray[np.uint64] = (random.zipf(1.2, REQUESTS) % 3000).astype(np.uint64)
     return skewed
 
 
 def vscsi(version: int, sectors: NDArray[np.uint64], lengths: NDArray[np.uint32]) -> bytes:
-    """A file of one version; lengths in bytes."""
+    """Return a vscsi file of this version; lengths are in bytes."""
     v1 = ["sn:u4", "len:u4", "entries:u4", "cmd:u2", "ver:u2", "lbn:u8", "ts:u8"]
     v2 = ["cmd:u2", "ver:u2", "sn:u4", "len:u4", "entries:u4", "lbn:u8", "ts:u8", "rt:u8"]
     fields = [tuple(field.split(":")) for field in (v1 if version == 1 else v2)]
@@ -46,7 +46,7 @@ def vscsi(version: int, sectors: NDArray[np.uint64], lengths: NDArray[np.uint32]
 
 
 def lcs(version: int, ids: NDArray[np.uint64]) -> bytes:
-    """A file of version 1, 2 or 3."""
+    """Return an lcs file of version 1, 2 or 3."""
     size = "<i8" if version == 3 else "<u4"
     more = {1: [], 2: [("op", "<u4")], 3: [("op", "<u4"), ("ttl", "<u4")]}[version]
     fields = [("time", "<u4"), ("id", "<u8"), ("size", size), *more, ("next", "<i8")]
@@ -59,7 +59,7 @@ def lcs(version: int, ids: NDArray[np.uint64]) -> bytes:
 
 
 def their_misses(path: Path, kind: Any, size: int, **fields: Any) -> int:
-    """Misses of the peer's LRU with its own reader; a size is a number of objects."""
+    """Return the misses of libcachesim's LRU with its own reader. `size` is a number of objects."""
     csv = {name: fields.pop(name) for name in ("time_field", "obj_id_field") if name in fields}
     parameters = peer.ReaderInitParam(ignore_obj_size=True, **fields)
     for name, value in csv.items():

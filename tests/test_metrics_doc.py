@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference/metrics.md is what the code says."""
+"""docs/reference/metrics.md is what the generator makes of the code."""
 
 import re
 import subprocess

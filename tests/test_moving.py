@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants that really move between nodes: a controller, two agents, and a folder per node.
+"""Tenants move between nodes: a controller, two agents, and a folder of workloads per node.
 
 The nodes are simulated in real time.
 """
@@ -23,7 +23,7 @@ FITS = {"kind": "loop", "pages": 200}
 LARGE = {"kind": "zipf", "alpha": 0.7, "pages": 4000}
 WITHIN_S = 90.0
 SLOW = Tenant("/t/large", LARGE, 3 * MIB, throughput_ops=450.0)
-"""Reads from the device all the time: on a slow one it cannot do what it is to do."""
+"""This tenant always reads from the device. On a slow device it misses its SLO."""
 HOME = Node("a", [Tenant("/t/kv", FITS, 2 * MIB, throughput_ops=500.0), SLOW], 16 * MIB)
 TARGET = Node("b", [Tenant("/t/web", FITS, 2 * MIB)], 16 * MIB, read_us=20_000.0)
 
@@ -72,13 +72,13 @@ def test_a_move_is_kept_one_that_misses_its_slo_is_undone_and_a_kill_changes_not
     begun = client.apply([_drain("/t/kv", "a", "b", 200)])
     assert (begun.state, begun.moves[0].state) == (RolloutState.RUNNING, MoveState.WAITING)
     client.until("the move", (fleet.workloads / "b" / "t-kv.toml").exists, WITHIN_S)
-    # It is under way: whoever comes after the controller finds it, and judges it.
+    # The move is under way. A controller that starts now finds it and judges it.
     controller.process.kill()
     controller.process.wait()
     children.forget(controller)
     fleet.start_controller(children)
     kept = client.ended(WITHIN_S, _ignore)
-    # The order was of one of its two tenants.
+    # The drain was of one of the node's two tenants.
     assert (kept.state, kept.emptied) == (RolloutState.STOPPED, [])
     assert kept.why == "a is not empty: /t/large is on it"
     own = next(one for one in kept.moves[0].checks if one.cgroup == "/t/kv")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain of several tenants on simulated nodes in virtual time: planned again after each move."""
+"""A drain of several tenants on simulated nodes in virtual time, planned again after each move."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,10 @@ def _tenants(node: str) -> list[Tenant]:
 
 
 def _played(folder: Path, between: Callable[[World], None]) -> tuple[Rollout, list[Plans]]:
-    """What comes of a drain; `between` is called once its first move was kept."""
+    """Play a drain. `between` runs after the first kept move.
+
+    Returns the rollout and the plans that were made between its moves.
+    """
     try:
         agent.find(os.environ)
     except InputError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page cache that is read on the new node before the move, by real agents in virtual time."""
+"""Real agents in virtual time read a tenant's page cache on the new node before it moves."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from cachepilot.errors import InputError
 MIB = 1 << 20
 LOOP = {"kind": "loop", "pages": 16_000}
 READ_S = 16_000 * 400e-6
-"""One read after the other."""
+"""Seconds to read the page cache, one read after the other."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _agent() -> None:
 
 
 def moved(folder: Path, preparing_s: float) -> tuple[World, Fleet, Rollout]:
-    """A tenant whose loop fits goes from node a, where it is alone, to node b."""
+    """Move a tenant whose loop fits from node a, where it is alone, to node b."""
     there = {name: [Tenant(f"/{name}", LOOP, 64 * MIB)] for name in "ab"}
     nodes = [Node(name, found, 192 * MIB) for name, found in there.items()]
     made = Fleet(folder, nodes, 1000, "virtual", {"preparing_seconds": preparing_s})
@@ -66,9 +66,9 @@ def test_a_tenant_is_as_fast_at_once_if_its_page_cache_was_read(
         return
     assert first > 0.97 * before
     assert one.prepared_s is not None and one.read_s is not None
-    # Nodes look at their folders, and the controller at theirs, once a second.
+    # Nodes look at their folders, and the controller at its folders, once a second.
     assert READ_S <= one.read_s - one.prepared_s < READ_S + 6
-    # Who was there waits for one read more at most.
+    # A tenant that is there already waits for at most one more read.
     own = world.mean_ops("/b", one.prepared_s, one.read_s)
     assert own > 0.97 * world.mean_ops("/b", one.prepared_s - 5, one.prepared_s)
     left = {one.name for node in "ab" for one in (made.workloads / node).iterdir()}
@@ -91,5 +91,5 @@ def test_the_experiment_runs_through() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = {row["metric"]: row["value"] for row in json.loads(done.stdout)}
-    # Of two nodes with three tenants each nobody may fit on the other.
+    # With three tenants on each of two nodes, none may fit on the other node.
     assert rows.keys() >= {f"consolidation.arrival.windows_met_pct.{way}" for way in WAYS}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node without room for what its tenants need: one of them leaves for an empty one.
+"""A node without room for what its tenants need: one of them moves to an empty node.
 
-The controller and the agents are the real ones, the nodes simulated in real time.
+The controller and the agents are the real ones. The nodes are simulated in real time.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from cachepilot.errors import InputError
 MIB = 1 << 20
 WITHIN_S = 120.0
 SLO_OPS = 900.0
-"""Of a tenant that could do 1000: it takes some three quarters of its 4.7 MiB."""
+"""The tenant could do 1000. This target needs some three quarters of its 4.7 MiB."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_tenant_leaves_a_node_that_is_short_and_both_meet_their_slos(
     assert begun.spreads and begun.rehearsals == []
     moved = (fleet.workloads / "b" / f"{move.cgroup[1:].replace('/', '-')}.toml").exists
     client.until("the move", moved, WITHIN_S)
-    # It is under way: whoever comes after the controller finds it, and judges it.
+    # The move is under way. A controller that starts now finds it and judges it.
     controller.process.kill()
     controller.process.wait()
     children.forget(controller)

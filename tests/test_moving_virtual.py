@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several nodes in virtual time: all are at the same second, and a tenant moves between two."""
+"""Several nodes in virtual time: all are at the same second, and a tenant moves between them."""
 
 from collections.abc import Iterator
 from pathlib import Path

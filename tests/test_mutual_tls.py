@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller, agent and command line as programs, with certificates on every connection."""
+"""Controller, agent and command line as processes, with certificates on every connection."""
 
 import json
 import os
@@ -53,7 +53,7 @@ key = "{own.key}"
 
 @dataclass(frozen=True)
 class Fleet:
-    """A controller that runs, and who signs what."""
+    """A running controller, and two certificate authorities: ours and a stranger's."""
 
     folder: Path
     children: Children
@@ -63,7 +63,7 @@ class Fleet:
     http_port: int
 
     def start_agent(self, node: str, ca: Authority, own: Issued) -> Child:
-        """An agent that trusts `ca` and shows `own`."""
+        """Start an agent that trusts `ca` and presents `own`."""
         path = self.folder / f"{node}.toml"
         values = {"node": node, "port": self.agents_port, "folder": self.folder}
         path.write_text(AGENT.format(**values, ca=ca.certificate, own=own) + ONE_TENANT)
@@ -71,7 +71,7 @@ class Fleet:
         return self.children.start(node, command)
 
     def ask(self, own: Issued, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """One command of the command line, which finds its credentials in the environment."""
+        """Run one command, which takes its credentials from the environment."""
         variables = {
             "CACHEPILOT_CONTROLLER": f"https://localhost:{self.http_port}",
             "CACHEPILOT_CA": self.ours.certificate,
@@ -94,7 +94,7 @@ def run(variables: Mapping[str, object], *arguments: str) -> "subprocess.Complet
 
 
 def until(child: Child, is_so: Callable[[str], bool]) -> str:
-    """What a child has written once that is as it should be."""
+    """Wait until the log of a child satisfies `is_so`, and return it."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
         text = child.log.read_text("utf-8", "replace")
@@ -126,7 +126,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 def test_an_agent_with_its_certificate_has_a_session_and_an_operator_sees_it(fleet: Fleet) -> None:
-    """The stream is that of the real agent, over tonic, to the real controller, over grpcio."""
+    """The stream is between the real agent, over tonic, and the real controller, over grpcio."""
     one = fleet.start_agent("node-1", fleet.ours, fleet.ours.issue("node-1"))
     until(one, lambda text: "session with the controller" in text)
     operator = fleet.ours.issue("operator")
@@ -135,7 +135,7 @@ def test_an_agent_with_its_certificate_has_a_session_and_an_operator_sees_it(fle
     while not any(tenant["throughput_ops"] for tenant in state["tenants"]):
         assert time.monotonic() < deadline, state
         done = fleet.ask(operator, "status", "--json")
-        # On a machine that is busy enough an answer may come too late.
+        # On a busy machine an answer may come too late.
         if "did not answer within" not in done.stderr:
             assert (done.returncode, done.stderr) == (0, "")
             state = json.loads(done.stdout)
@@ -149,7 +149,7 @@ def test_an_agent_with_its_certificate_has_a_session_and_an_operator_sees_it(fle
 
 
 def test_strangers_have_no_session_and_say_why(fleet: Fleet) -> None:
-    """Both sides check whose certificate the other shows."""
+    """Each side checks the certificate of the other."""
     ours, theirs = fleet.ours, fleet.theirs
     cases = {
         "wrong-own": (ours, theirs.issue("wrong-own"), "transport error"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operating: what it shows for Prometheus, and its backup."""
+"""docs/operating: the scrape configuration for Prometheus, and the backup."""
 
 import os
 import re
@@ -42,14 +42,14 @@ state_dir = "{folder}/agent"
 
 @dataclass(frozen=True)
 class Scraped:
-    """Where a controller beyond loopback and an agent answer, and what opens the first."""
+    """A controller beyond loopback and an agent, with the files that open the controller."""
 
     folder: Path
     controller: str
     agent_port: int
 
     def scrapes(self) -> str:
-        """The block of the page; names of hosts and the folder of files alone are the test's."""
+        """Return the page's configuration, with the test's host names and folder of files."""
         (text,) = blocks(PAGE, "yaml")
         for old, new in {
             FILES: str(self.folder),
@@ -119,7 +119,7 @@ def test_without_the_token_the_controller_is_not_scraped(scraped: Scraped) -> No
 
 
 def _backups() -> list[str]:
-    """Those of the pages' blocks, and the one that stands in a sentence."""
+    """Return the backup commands of the pages: those in blocks, and one in a sentence."""
     text = (DOCS / "concepts" / "failures.md").read_text("utf-8")
     return [one.line for one in backups()] + re.findall(r"`(sqlite3 [^`]+)`", text)
 
@@ -128,7 +128,7 @@ def _backups() -> list[str]:
 def test_the_backup_is_one(line: str, tmp_path: Path) -> None:
     words = [word for word in shlex.split(line) if word != "sudo"]
     words[1] = Path(words[1]).name
-    # It stays open while the copy is made, as that of a controller does.
+    # The store stays open during the copy, as a controller keeps it open.
     store = Store(tmp_path / words[1])
     done = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

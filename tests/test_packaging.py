@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units and the Debian package, as their own tools judge them."""
+"""systemd units and the Debian package, checked by the tools of systemd and dpkg."""
 
 import re
 import subprocess
@@ -44,7 +44,7 @@ def test_a_unit_with_an_unknown_key_is_noticed(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, unpacked."""
+    """Build the package, and return the folder into which it is unpacked."""
     said = _run("scripts/build_deb")
     built = re.findall(r"in '(.*\.deb)'", said)[0]
     folder = tmp_path_factory.mktemp("package")
@@ -72,7 +72,7 @@ def test_the_package_states_what_it_needs(package: Path) -> None:
     control = (package / "DEBIAN/control").read_text("utf-8")
     depends = re.findall(r"(?m)^Depends: (.*)$", control)[0]
     names = {one.split()[0] for one in depends.split(", ")}
-    # libelf and zlib are in the program: Debian renames their packages from release to release.
+    # libelf and zlib are linked in: Debian renames their packages from release to release.
     assert "libc6" in names and names <= {"libc6", "libgcc-s1"}
     assert (package / "DEBIAN/conffiles").read_text("utf-8") == "/etc/cachepilot/agent.toml\n"
     unit = package / "lib/systemd/system/cachepilot-agent.service"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment of placement counts what it says, on small fleets."""
+"""The placement experiment counts correctly, on small fleets."""
 
 from experiments.placement.__main__ import large, small, with_a_day
 from experiments.placement.fleets import all_at_once, day_of, fleet_of

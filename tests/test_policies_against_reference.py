@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every policy folder against its naive reference: the same hits and misses, request by request."""
+"""Compare every policy with its naive reference: the same hits and misses, request by request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Setting = int | list[int]
 
 @dataclass(frozen=True)
 class Case:
-    """A cache and the requests it serves; `tasks` holds the thread of each request."""
+    """A cache and its requests. `tasks` has the thread of each request."""
 
     capacity_pages: int
     tunables: dict[str, Setting]
@@ -49,7 +49,7 @@ def load_reference(policy: str) -> Callable[..., ReferencePolicy]:
 
 
 def effective_batch(batch: int, capacity_pages: int) -> int:
-    """The simulator never evicts more than a sixteenth of the capacity at once."""
+    """Return the batch that the simulator uses: at most a sixteenth of the capacity."""
     return min(batch, max(1, capacity_pages // 16))
 
 
@@ -58,7 +58,7 @@ def uniform(rng: random.Random, pages: int, length: int) -> list[int]:
 
 
 def zipf_like(rng: random.Random, pages: int, length: int) -> list[int]:
-    """The logarithm of the rank is uniform, so that popularity falls as 1/rank."""
+    """Return keys whose popularity falls as 1/rank: the logarithm of the rank is uniform."""
     return [int(pages ** rng.random()) - 1 for _ in range(length)]
 
 
@@ -72,7 +72,7 @@ def scan(rng: random.Random, pages: int, length: int) -> list[int]:
 
 
 def bursts(rng: random.Random, pages: int, length: int) -> list[int]:
-    """Each page is accessed up to four times in a row, as by small sequential reads."""
+    """Return keys that come up to four times in a row, as in small sequential reads."""
     keys: list[int] = []
     while len(keys) < length:
         keys += [rng.randrange(pages)] * rng.randint(1, 4)
@@ -84,7 +84,7 @@ SHAPES = (uniform, zipf_like, loop, scan, bursts)
 
 @st.composite
 def shaped_keys(draw: st.DrawFn, capacity_pages: int) -> list[int]:
-    """Phases of different shapes, some of them interleaved, over hot sets that may move."""
+    """Draw phases of different shapes, some interleaved, over hot sets that may move."""
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     keys: list[int] = []
     for shape in draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=5)):
@@ -103,7 +103,10 @@ def shaped_keys(draw: st.DrawFn, capacity_pages: int) -> list[int]:
 
 
 def tunables_of(policy: str) -> st.SearchStrategy[dict[str, Setting]]:
-    """The defaults, or values that the manifest allows; low ones often, which task ids match."""
+    """Draw the defaults, or values that the manifest allows.
+
+    Small values, which match task ids, are frequent.
+    """
     drawn: dict[str, st.SearchStrategy[Setting]] = {}
     for tunable in MANIFESTS[policy]["tunables"]:
         low, high, length = tunable["min"], tunable["max"], tunable["length"]
@@ -114,7 +117,7 @@ def tunables_of(policy: str) -> st.SearchStrategy[dict[str, Setting]]:
 
 
 def by_element(tunables: dict[str, Setting]) -> dict[str, int]:
-    """The elements of arrays under the names that the simulator gives them."""
+    """Return the elements of arrays under the names that the simulator uses."""
     flat: dict[str, int] = {}
     for name, setting in tunables.items():
         if isinstance(setting, int):
@@ -188,7 +191,7 @@ def test_hits_are_those_of_the_reference(policy: str, batch: int) -> None:
 
 @pytest.mark.parametrize("policy", sorted(MANIFESTS))
 def test_reference_knows_the_manifest_defaults(policy: str) -> None:
-    """A reference without tunables behaves as one that is given the manifest's defaults."""
+    """A reference without tunables behaves like one with the manifest's defaults."""
     rng = random.Random(policy)
     keys = zipf_like(rng, 600, 4000) + loop(rng, 300, 1000)
     build = load_reference(policy)
@@ -198,7 +201,7 @@ def test_reference_knows_the_manifest_defaults(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", sorted(MANIFESTS))
 def test_long_run_at_a_few_hundred_pages(policy: str) -> None:
-    """Many turnovers of the cache, a scan in the middle, then a hot set that has moved."""
+    """The cache turns over many times, with a scan in the middle and a hot set that moves."""
     rng = random.Random(20)
     capacity = 300
     keys = zipf_like(rng, 3000, 8000) + scan(rng, 1, 1000) + loop(rng, 400, 2000)

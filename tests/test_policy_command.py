@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot policy` as users meet it on a machine whose kernel may lack cache_ext."""
+"""`cachepilot policy` as users meet it, on a machine whose kernel may lack cache_ext."""
 
 import json
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_every_command_has_help_that_names_it_as_it_was_called(
 
 
 def test_a_kernel_without_cache_ext_is_told_apart_from_bad_input(run_cli: RunCli) -> None:
-    """On the patched kernel this works; on any other the reason is one line."""
+    """On the patched kernel the command works. On any other it prints the reason in one line."""
     outcome = run_cli("policy", "stat", "--json")
     if outcome.status == 0:
         assert isinstance(json.loads(outcome.stdout), list)

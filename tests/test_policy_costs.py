@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every README tells what its policy costs in the kernel; scripts/policy_costs.py keeps it so."""
+"""Every README states what its policy costs in the kernel, as scripts/policy_costs.py writes it."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def test_a_readme_tells_the_cost_of_every_hook(policy: manifest.Policy) -> None:
 
 
 def verdicts(path: Path, refused: bool = False, **hooks: int) -> Path:
-    """A file as `policy verify --json` prints it."""
+    """Write a file in the format of `policy verify --json`."""
     costs = [
         {"hook": hook, "verified_instructions": count, "jited_bytes": 5 * count}
         for hook, count in hooks.items()

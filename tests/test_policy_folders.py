@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every policy folder is whole, says what it is, and is the only list of policies there is."""
+"""Every policy folder is complete and described, and the folders are the only list of policies."""
 
 import tomllib
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated readahead from Python and from the command line."""
+"""Simulated readahead, from Python and from the command line."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_json_has_one_object_per_readahead_policy(run_cli: RunCli, recording: Pa
     of_policy = {row["policy"]: row for row in rows}
     assert of_policy["linux"]["misses"] == 501, "one of the file in order, all of the other"
     assert of_policy["stride"]["misses"] < 10
-    # What it leaves to the kernel is not its own.
+    # Pages that the policy leaves to the kernel do not count as its own.
     stride = of_policy["stride"]
     assert stride["own_ahead_pages"] < stride["ahead_pages"]
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions of recorded runs: what makes a cycle cheaper must not change a single one of them.
+"""Replay recorded runs: an optimisation of the control cycle must not change any decision.
 
-Who changes the law on purpose replaces the recordings by what the failure names.
+After a deliberate change of the decision rules, replace the recordings by the file that the failure
+names.
 """
 
 import re
@@ -27,7 +28,7 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512
 
 
 def told_of(plan: wire.Plan) -> Iterator[str]:
-    """A line per action of a plan."""
+    """Yield one line per action of a plan."""
     for one in plan.actions:
         back = one.revert_to
         yield (
@@ -37,9 +38,9 @@ def told_of(plan: wire.Plan) -> Iterator[str]:
 
 
 def told_at_last(loop: NodeLoop, store: Store) -> Iterator[str]:
-    """Decisions with their numbers, and what the last plan predicts."""
+    """Yield the decisions with their numbers, and the predictions of the last plan."""
     for one in reversed(store.history(None, None, 1000)):
-        # Of the reasons their numbers alone: words may change.
+        # Of the reasons only the numbers count: the wording may change.
         values = astuple(replace(one, why=" ".join(NUMBER.findall(one.why))))
         told = (f"{value:.9g}" if isinstance(value, float) else str(value) for value in values)
         yield " ".join(told)
@@ -51,7 +52,7 @@ def told_at_last(loop: NodeLoop, store: Store) -> Iterator[str]:
 
 
 def scattering() -> Iterator[str]:
-    """Counters that scatter, curves that are new, plans that are obeyed."""
+    """Yield a run with counters that scatter, new curves, and plans that are obeyed."""
     node = Node(7, 12, CANDIDATES)
     with looped(node.hello) as (loop, store):
         for _ in range(60):
@@ -63,7 +64,10 @@ def scattering() -> Iterator[str]:
 
 
 def contended(path: Path) -> Iterator[str]:
-    """SLOs, gains, what is kept, a curve that is wrong; a phase, a doubt, two restarts."""
+    """Yield a run with SLOs, gains, keeps, a wrong curve, a new regime, and two restarts.
+
+    For 30 intervals the curve of one tenant has low confidence.
+    """
     sample = [Sampling(seed, rate=0.1, kept=0.5) for seed in range(6)]
     loop_curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
     slo_curves = {"default": linear(300 * MIB), "mru": linear(320 * MIB)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed recordings are what their README says."""
+"""The committed recordings are as their README describes them."""
 
 import re
 from pathlib import Path
@@ -56,10 +56,10 @@ def test_point_reads_of_rocksdb_are_skewed_and_those_of_scans_are_runs() -> None
     points = records_of("rocksdb_points")
     table = np.bincount(points["inode"]).argmax()
     counts = np.sort(np.unique(points["index"][points["inode"] == table], return_counts=True)[1])
-    # A tenth of the pages gets most of the reads of a Zipfian.
+    # In a Zipfian, a tenth of the pages gets most of the reads.
     assert counts[-len(counts) // 10 :].sum() > 0.5 * counts.sum()
     mixed = records_of("rocksdb_get_scan")
-    # Blocks are not aligned: one begins in the page where the last one ended, or in the next.
+    # Blocks are not aligned: one begins in the page where the last one ended, or in the next page.
     steps = {
         task: np.diff(mixed["index"][mixed["task"] == task].astype(np.int64))
         for task, records in enumerate(np.bincount(mixed["task"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder against programs whose every page read is known."""
+"""The recorder, on programs whose every page read is known."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PAGE = 4096
 
 
 def can_trace() -> bool:
-    """Whether this machine lets strace follow a process."""
+    """Whether strace can follow a process on this machine."""
     done = subprocess.run(["strace", "-o", "/dev/null", "true"], check=False, capture_output=True)
     return done.returncode == 0
 
@@ -42,14 +42,14 @@ def run_recorder(*arguments: object) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A file of 64 pages with a name that strace has to escape."""
+    """Write a file of 64 pages, with a name that strace has to escape."""
     path = tmp_path / 'da>ta), "é\n) = 3'
     path.write_bytes(os.urandom(64 * PAGE))
     return path
 
 
 def record(tmp_path: Path, script: str, *arguments: Path) -> tuple[NDArray[Any], dict[str, Any]]:
-    """The records of a Python script, of the files among its arguments only, and the summary."""
+    """Record a Python script. Return its records of the files in `arguments`, and the summary."""
     program = tmp_path / "program.py"
     program.write_text("import os, sys, threading\n" + textwrap.dedent(script))
     out = tmp_path / "out.cptrace.zst"
@@ -252,7 +252,7 @@ def test_what_cannot_be_recorded_is_one_line(
 
 @pytest.mark.parametrize("line", [one.line for one in recordings()])
 def test_the_example_of_its_page_works(tmp_path: Path, data: Path, line: str) -> None:
-    """As it is typed, of a program that is quicker than the one there."""
+    """The command is as typed on its page, but records a program that ends sooner."""
     words = shlex.split(line)
     command = words.index("--")
     assert (RECORDER.parents[2] / words[1]).samefile(RECORDER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated pages of the reference are what the code says."""
+"""The generated pages of the reference are what the generator makes of the code."""
 
 import subprocess
 import sys

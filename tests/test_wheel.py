@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, installed into a fresh virtual environment, away from the source tree.
 
-Its dependencies are those of the environment that runs the tests, so that no network is needed: a
-`.pth` file shows their folder, whose own `.pth` files (the source tree's among them) are not read.
+Its dependencies come from the environment that runs the tests, so that no network is needed. A
+`.pth` file adds their folder. The `.pth` files in that folder, such as the one of the source tree,
+are not read.
 """
 
 import ast
@@ -39,7 +40,7 @@ def _run(*command: object, cwd: Path, **more: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from what `make build` has compiled already, in an environment as its own."""
+    """Build the wheel from what `make build` has compiled, in an environment like its own."""
     folder = tmp_path_factory.mktemp("wheel")
     maturin = Path(sys.executable).with_name("maturin")
     options = ("--interpreter", sys.executable, "--target-dir", "target/extension")
@@ -51,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(wheel: Path) -> Path:
-    """The folder of programs of an environment in which the wheel was installed."""
+    """Install the wheel into a new environment, and return its folder of programs."""
     folder = wheel.parent / "environment"
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
@@ -86,7 +87,7 @@ def test_the_controller_reads_its_configuration(fresh: Path, tmp_path: Path) -> 
 
 
 def _imported(source: str) -> set[str]:
-    """The first parts of the names of all modules that a file imports, wherever in it."""
+    """Return the top-level names of all modules that a file imports anywhere."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -97,19 +98,22 @@ def _imported(source: str) -> set[str]:
 
 
 def _plain(name: str) -> str:
-    """A distribution's name as all its spellings have it."""
+    """Return the normal form of a distribution's name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _undeclared(imported: set[str], declared: set[str]) -> set[str]:
-    """Modules of which no distribution is declared; that one brings another is not enough."""
+    """Return the imported modules whose distribution is not declared.
+
+    A distribution that another one brings must be declared too.
+    """
     known = packages_distributions()
     others = imported - set(sys.stdlib_module_names) - {"cachepilot"}
     return {one for one in others if not {_plain(d) for d in known.get(one, [])} & declared}
 
 
 def test_what_is_imported_is_declared(wheel: Path) -> None:
-    """The environment above has the packages of the tests too, so it would not tell."""
+    """Compare imports with metadata: the environment above has the tests' packages as well."""
     archive = zipfile.ZipFile(wheel)
     names = archive.namelist()
     (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -119,7 +123,7 @@ def test_what_is_imported_is_declared(wheel: Path) -> None:
     sources = [archive.read(name).decode() for name in names if name.endswith(".py")]
     imported = set().union(*map(_imported, sources))
     assert not _undeclared(imported, declared)
-    # A package that was forgotten is noticed.
+    # A missing declaration is noticed.
     assert _undeclared(imported, declared - {"pyyaml"}) == {"yaml"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the linter of prose is given of a source: what people see, where it stands in the source."""
+"""The text that the prose linter gets of a source: only what people see, at its place."""
 
 import importlib.util
 import re
@@ -55,7 +55,7 @@ PLAIN = "The SLO is met, of course; `promise` is a name, and the lock is held."
 
 
 def _place(text: str, part: str) -> tuple[int, int]:
-    """Line and column of a part of a text."""
+    """Return the line and the column of a part of a text."""
     before = text[: text.index(part)]
     return before.count("\n"), len(before) - (before.rfind("\n") + 1)
 

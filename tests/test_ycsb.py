@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The YCSB client on a small database, and its keys against Zipf's law."""
+"""The YCSB client on a small database, and its keys compared with Zipf's law."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ def ycsb(*words: object) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of RECORDS records of 100 bytes."""
+    """Load a database of RECORDS records of 100 bytes."""
     path = tmp_path_factory.mktemp("ycsb") / "db"
     done = ycsb("load", path, "--records", RECORDS, "--value-bytes", 100)
     assert done.returncode == 0, done.stderr
@@ -109,7 +109,7 @@ def test_the_counters_can_be_scraped_and_a_signal_ends_the_run(database: Path) -
 
 
 def test_the_examples_of_its_page_work(tmp_path: Path) -> None:
-    """As they are typed, with fewer records and for a second."""
+    """The examples are as typed, with fewer records and for one second."""
     script = "\n".join(one.line for one in of_ycsb())
     for old, new in {
         ".venv/bin/python": sys.executable,
@@ -135,7 +135,7 @@ def drawn(*words: object) -> NDArray[np.int64]:
 
 
 def fnv_hash(value: int) -> int:
-    """FNV-1a over eight octets, without its sign: Utils.fnvhash64 of YCSB."""
+    """Return FNV-1a over eight octets, without its sign (Utils.fnvhash64 of YCSB)."""
     result = 0xCBF29CE484222325
     for octet in value.to_bytes(8, "little"):
         result = (result ^ octet) * 1099511628211 % 2**64

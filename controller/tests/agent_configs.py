@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What configurations of agents in tests have in common."""
+"""What the configurations of agents in tests have in common."""
 
 ONE_TENANT = """
 [simulated]
@@ -13,4 +13,4 @@ limit_bytes = 8388608
 [[simulated.tenant.phase]]
 source = { kind = "uniform", pages = 4000 }
 """
-"""A simulated node with one tenant: the end of a configuration."""
+"""The end of a configuration: a simulated node with one tenant."""

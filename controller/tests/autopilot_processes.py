@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real controller and a real agent, whose node is simulated in virtual time."""
+"""A real controller and a real agent whose node is simulated in virtual time."""
 
 import contextlib
 import os
@@ -57,9 +57,9 @@ def _binary() -> Path:
 
 
 class Autopilot:
-    """A controller and an agent, as processes in one folder; either may be killed and started.
+    """A controller and an agent, as processes in one folder. Each can be killed and started again.
 
-    `controller` is what else its configuration says.
+    `controller` is appended to the controller's configuration.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Autopilot:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
-        """Starts `controller` or `agent`; its output goes to a file."""
+        """Start `controller` or `agent`. Its output goes to a file."""
         command = {
             "controller": [sys.executable, "-m", "cachepilot.cli", "controller"],
             "agent": [str(self.binary)],
@@ -102,13 +102,13 @@ class Autopilot:
             )  # fmt: skip
 
     def kill(self, name: str) -> None:
-        """As by the kernel when memory is short."""
+        """Kill a process with SIGKILL, as the kernel does when memory runs out."""
         process = self.running.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
 
     def get(self, path: str, **parameters: object) -> Any:
-        """What the HTTP interface answers; None while it does not."""
+        """Return the answer of the HTTP interface; None if there is none."""
         with contextlib.suppress(httpx.TransportError):
             answer = self.http.get(path, params={k: str(v) for k, v in parameters.items()})
             if answer.status_code == 200:
@@ -116,20 +116,20 @@ class Autopilot:
         return None
 
     def node(self) -> dict[str, Any]:
-        """The node, or nothing yet."""
+        """Return the node, or a disconnected one if the controller shows none."""
         nodes = self.get("/nodes")
         return nodes[0] if nodes else {"epoch": 0, "connected": False}
 
     def tenants(self) -> dict[str, dict[str, Any]]:
-        """Rows of the status table, by cgroup."""
+        """Return the rows of the status table, by cgroup."""
         return {one["cgroup"]: one for one in self.get("/tenants") or ()}
 
     def history(self) -> list[dict[str, Any]]:
-        """Decisions, the oldest first."""
+        """Return the decisions, oldest first."""
         return list(reversed(self.get("/history", limit=1000) or []))
 
     def until(self, done: Callable[[], object]) -> None:
-        """Polls until something holds."""
+        """Poll until `done` holds. Raises AssertionError with the logs after the deadline."""
         end = time.monotonic() + DEADLINE_S
         while not done():
             if time.monotonic() > end:
@@ -138,12 +138,12 @@ class Autopilot:
             time.sleep(0.02)
 
     def pass_intervals(self, count: int) -> None:
-        """Lets so many control intervals pass, each a second of the node."""
+        """Wait for so many control intervals, each of which is a second of the node."""
         first = self.node()["epoch"]
         self.until(lambda: self.node()["epoch"] >= first + count)
 
     def missed(self, intervals: int) -> dict[str, float]:
-        """Mean miss ratio by cgroup over so many intervals, of the rows that were caught."""
+        """Return the mean miss ratio by cgroup over so many intervals, from polled rows."""
         found: dict[str, list[float]] = {}
         end = self.node()["epoch"] + intervals
         while self.node()["epoch"] < end:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real certificates, made by openssl for the time of a test."""
+"""Real certificates, which openssl makes for one test."""
 
 import secrets
 import subprocess
@@ -24,7 +24,7 @@ subjectAltName = DNS:localhost, IP:127.0.0.1{others}
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate and its key, files in PEM."""
+    """A certificate and its key, as PEM files."""
 
     certificate: Path
     key: Path
@@ -36,7 +36,7 @@ def _openssl(*arguments: object) -> None:
 
 
 class Authority:
-    """Signs certificates for this host; its files are in `folder`, which is made."""
+    """A certificate authority for this host. It creates `folder` and keeps its files there."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir()
@@ -52,9 +52,10 @@ class Authority:
         _openssl("req", *curve, *named, "-keyout", key, "-out", out, *more)
 
     def issue(self, name: str, *others: str) -> Issued:
-        """A certificate of this authority for `localhost` and 127.0.0.1.
+        """Issue a certificate for `localhost` and 127.0.0.1.
 
-        `others` are more names of its subject, as OpenSSL writes them: `DNS:node-2`, `URI:...`.
+        `others` are more names of its subject, as OpenSSL writes them: `DNS:node-2`,
+        `URI:...`.
         """
         found = Issued(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         request = self._folder / f"{name}.csr"

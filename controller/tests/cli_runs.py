@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command lines that ask a controller: fixtures for the tests of the commands."""
+"""Fixtures for the tests of commands that ask a controller."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,14 +20,14 @@ def service() -> FakeService:
 
 @pytest.fixture
 def own(service: FakeService) -> Iterator[str]:
-    """A server for a test that writes."""
+    """Start a server for a test that changes something."""
     with served(service) as url:
         yield url
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs one command line; its status, stdout and stderr."""
+    """Return a function that runs one command line. It returns status, stdout and stderr."""
 
     def run_at(url: str, *arguments: str, columns: int = 130) -> tuple[int, str, str]:
         monkeypatch.setenv(URL_VARIABLE, url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that every test of the Python package shares."""
+"""Settings that all tests of the Python package share."""
 
 from hypothesis import settings
 

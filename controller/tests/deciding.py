@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tenant under the decider: what its policies miss, and what is predicted of them."""
+"""One tenant under the decider, with the miss ratios of its policies, true and predicted."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +15,10 @@ from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual
 
 GROUPS = 16
 ACCESSES = 10_000.0
-"""Of an interval of one second."""
+"""Accesses in an interval of one second."""
 CACHE_PAGES = 4000.0
 COST = 1000.0
-"""Pages that a swap reads anew: what a change costs."""
+"""Pages that a swap reads again: the cost of a change."""
 RATE = 0.1
 
 
@@ -29,7 +29,10 @@ def counterfactual(
     cache_pages: float = CACHE_PAGES,
     tells_cost: bool = True,
 ) -> Counterfactual:
-    """Predicted misses of an interval, by policy; each group scatters as a sample does."""
+    """Return the predicted misses of an interval, by policy.
+
+    With `noise`, the misses of each group scatter as in a sample.
+    """
     names = tuple(misses)
     means = np.array([misses[name] for name in names])[:, None] / GROUPS
     found = np.repeat(means, GROUPS, axis=1)
@@ -45,7 +48,7 @@ def unchanged(seen: Interval) -> Interval:
 
 
 def scattering(random: np.random.Generator, share: float) -> Callable[[Interval], Interval]:
-    """What is measured of an interval scatters by that share of it."""
+    """Return a function that scatters the measured misses of an interval by this relative share."""
 
     def seen_as(seen: Interval) -> Interval:
         misses = seen.misses * (1 + share * random.standard_normal())
@@ -56,10 +59,11 @@ def scattering(random: np.random.Generator, share: float) -> Callable[[Interval]
 
 @dataclass
 class World:
-    """`truth` are miss ratios as measured, `told` as predicted where that differs.
+    """A tenant with true miss ratios `truth`, predicted as `told` where that differs.
 
-    An order takes effect in the next interval, unless the policy is one of `refusing`, which the
-    node refuses, or of `ignoring`, of which nothing is heard; a swap reads `anew` pages anew.
+    An order takes effect in the next interval. The exceptions are the policies in `refusing`,
+    which the node refuses, and those in `ignoring`, for which the node never answers. A swap
+    reads `anew` pages again.
     """
 
     truth: dict[str, float]
@@ -77,17 +81,17 @@ class World:
     cache_pages: float = CACHE_PAGES
     anew: float = COST
     anew_s: float = 0.0
-    """A swap reads its pages anew at once, or so that they fall by a factor e in this time."""
+    """Time in which the reads after a swap fall by a factor e; 0 if all come at once."""
     tells_cost: bool = True
     load: float = 1.0
-    """Times `ACCESSES`."""
+    """Factor of `ACCESSES`."""
     elapsed_s: float = 1.0
-    """Of an interval."""
+    """Seconds of an interval."""
     seen_as: Callable[[Interval], Interval] = unchanged
-    """What the decider is shown of an interval."""
+    """Returns an interval as the decider is shown it."""
     time_s: float = 0.0
     lost: float = 0.0
-    """Pages read more than the default would have read."""
+    """Pages read beyond those that the default would have read."""
     swaps: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -96,11 +100,11 @@ class World:
         self._allowed = frozenset(self.truth)
 
     def allow(self, policies: Sequence[str]) -> None:
-        """Only these from now on."""
+        """Allow only these policies from now on."""
         self._allowed = frozenset(policies)
 
     def interval(self) -> Interval:
-        """The next interval; an order takes effect at its beginning."""
+        """Return the next interval. An order takes effect at its beginning."""
         wanted, refused = self.state.wanted, None
         if wanted is not None and wanted in self.refusing:
             refused = f"{wanted} does not load"
@@ -136,22 +140,22 @@ class World:
         return self.seen_as(seen)
 
     def run(self, intervals: int) -> list[Outcome]:
-        """What was decided in so many intervals."""
+        """Return the decisions of so many intervals."""
         return run_all([self], intervals)[0]
 
     def learn(self, intervals: int = 60) -> "World":
-        """The same after so many intervals in which nothing may change."""
+        """Run so many intervals in which nothing may change, and return this world."""
         return learn_all([self], intervals)[0]
 
     def until(self, what: What, intervals: int = 300) -> Outcome:
-        """Runs until that is decided; raises AssertionError when it is not."""
+        """Run until this is decided. Raises AssertionError if it is not."""
         return until_all([self], what, intervals)[0]
 
 
 def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
-    """What was decided of each world in so many intervals; all have the same configuration.
+    """Return the decisions of each world in so many intervals.
 
-    Many at once take hardly longer than one.
+    All worlds must have the same configuration. Many take hardly longer than one.
     """
     config = worlds[0].config
     assert all(world.config == config for world in worlds)
@@ -164,7 +168,7 @@ def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
 
 
 def learn_all(worlds: Sequence[World], intervals: int = 60) -> list[World]:
-    """The same after so many intervals in which nothing may change."""
+    """Run so many intervals in which nothing may change, and return the worlds."""
     for world in worlds:
         world.is_held = True
     assert run_all(worlds, intervals) == [[]] * len(worlds)
@@ -174,7 +178,7 @@ def learn_all(worlds: Sequence[World], intervals: int = 60) -> list[World]:
 
 
 def until_all(worlds: Sequence[World], what: What, intervals: int = 300) -> list[Outcome]:
-    """Runs each until that is decided of it; raises AssertionError when it is not."""
+    """Run each world until this is decided. Raises AssertionError for a world where it is not."""
     found: dict[int, Outcome] = {}
     for _ in range(intervals):
         others = [i for i in range(len(worlds)) if i not in found]
@@ -189,17 +193,17 @@ def until_all(worlds: Sequence[World], what: What, intervals: int = 300) -> list
 
 
 def saving(**more: float) -> World:
-    """`lru` truly saves two fifths of the misses."""
+    """Return a world in which `lru` truly saves two fifths of the misses."""
     return World({"default": 0.5, "lru": 0.3} | more).learn()
 
 
 def promising(told: float = 0.3) -> World:
-    """`lru` saves nothing of what is predicted."""
+    """Return a world in which `lru` saves nothing, although savings are predicted."""
     return World({"default": 0.5, "lru": 0.5}, told={"lru": told}).learn()
 
 
 def in_lru(**truth: float) -> World:
-    """`lru` is in force and confirmed; of the default and of `mru` nothing was measured."""
+    """Return a world under a confirmed `lru`. Nothing was measured under the default and `mru`."""
     shares = {"default": 0.6, "lru": 0.4, "mru": 0.4} | truth
     return World(shares, in_force="lru", state=PolicyState(in_force="lru")).learn()
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples that pages of the documentation show, and which of them each test runs.
+"""The examples of the documentation, and functions that select those that each test runs.
 
-Tests run what a function here selects, and no command stands in a page that none of them selects:
-tests/test_docs_all_commands.py.
+tests/test_docs_all_commands.py checks that some function selects every command of the pages.
 """
 
 import re
@@ -23,18 +22,18 @@ PORT_FORWARD = "--controller https://localhost:7071"
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """What stands in each of its blocks of `language`, in order."""
+    """Return the blocks of `language` in a page, in order."""
     found = re.findall(r"```(\w+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     return [text for kind, text in found if kind == language]
 
 
 def shell_blocks(page: Path) -> list[str]:
-    """What stands in each of its blocks of shell, in order."""
+    """Return the shell blocks of a page, in order."""
     return blocks(page, "sh")
 
 
 def pages() -> list[Path]:
-    """The README, all of docs/, and the README of every folder of the tree."""
+    """Return the README, all pages of docs/, and the README of every folder of the tree."""
     readmes = [path for folder in FOLDERS for path in (ROOT / folder).rglob("README.md")]
     own = [path for path in readmes if "node_modules" not in path.parts]
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(own)]
@@ -42,25 +41,25 @@ def pages() -> list[Path]:
 
 @dataclass(frozen=True)
 class Example:
-    """One command as a page shows it, without its comment; `page` from the root of the tree."""
+    """One command as a page shows it, without its comment. `page` is relative to the root."""
 
     page: str
     line: str
 
     def is_of(self, *names: str) -> bool:
-        """Whether it is in one of these pages."""
+        """Whether the example is in one of these pages."""
         return self.page in names
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a block of shell, those of several lines joined, without comments."""
+    """Return the commands of a shell block without comments. Continued lines are joined."""
     joined = re.sub(r"\\\n\s*", "", block)
     lines = [re.sub(r"(^|\s+)# .*", "", line).strip() for line in joined.splitlines()]
     return [line for line in lines if line]
 
 
 def examples(of: Iterable[Path] | None = None) -> list[Example]:
-    """All commands of some pages, or of all, in order."""
+    """Return all commands of these pages, or of all pages, in order."""
     return [
         Example(page.relative_to(ROOT).as_posix(), line)
         for page in (pages() if of is None else of)
@@ -74,28 +73,28 @@ def _matching(pattern: str) -> list[Example]:
 
 
 def asking() -> list[Example]:
-    """What asks a controller that runs: tests/test_docs.py."""
+    """Return commands that ask a running controller (tests/test_docs.py)."""
     found = _matching(rf"{PROGRAM}({'|'.join(ASKING)})\b")
     return [one for one in found if PORT_FORWARD not in one.line and not _moves(one)]
 
 
 def _moves(one: Example) -> bool:
-    """Whether tenants have to be on several nodes for it."""
+    """Whether a command needs tenants on several nodes."""
     return re.search(r"consolidate --(apply|rollout|stop)\b", one.line) is not None
 
 
 def port_forwarded() -> list[Example]:
-    """What asks one with certificates: tests/test_kubernetes.py."""
+    """Return commands that ask a controller with certificates (tests/test_kubernetes.py)."""
     return [one for one in examples() if PORT_FORWARD in one.line]
 
 
 def requests() -> list[Example]:
-    """What asks without the command line: tests/test_docs.py, by the block."""
+    """Return requests without the command line, which tests/test_docs.py runs by block."""
     return _matching(r"curl ")
 
 
 def variables(page: str) -> list[Example]:
-    """What the command line takes from the environment, in one page: see IN_THE_ENVIRONMENT."""
+    """Return a page's environment variables of the command line (see IN_THE_ENVIRONMENT)."""
     found = _matching(r"(export|unset) CACHEPILOT_")
     return [one for one in found if one.is_of(page)]
 
@@ -107,51 +106,51 @@ IN_THE_ENVIRONMENT = {
 
 
 def offline() -> list[Example]:
-    """What needs files and nothing else: tests/test_docs_commands.py."""
+    """Return commands that need only files (tests/test_docs_commands.py)."""
     found = _matching(rf"{PROGRAM}({'|'.join(OFFLINE)})\b")
     return [one for one in found if not one.is_of(NEW_POLICY)]
 
 
 def of_the_new_policy() -> list[Example]:
-    """What is done with the policy that a page adds: tests/test_adding_a_policy.py."""
+    """Return commands about the policy that a page adds (tests/test_adding_a_policy.py)."""
     found = _matching(rf"{PROGRAM}({'|'.join(OFFLINE)})\b")
     return [one for one in found if one.is_of(NEW_POLICY)]
 
 
 def processes() -> list[Example]:
-    """What runs until it is told to end, or checks what would: tests/test_first_hour.py."""
+    """Return commands that run until stopped, and checks of these (tests/test_first_hour.py)."""
     found = _matching(rf"{PROGRAM}((controller|agent) )?(run|check-config|check-health)\b")
     # An agent as root would steer the host that runs the tests.
     return [one for one in found if "agent run" not in one.line or "sudo" not in one.line]
 
 
 def installing() -> list[Example]:
-    """What puts files where they belong: tests/test_installing_docs.py, in another root."""
+    """Return commands that install files. tests/test_installing_docs.py uses another root."""
     return _matching(r"sudo (install|systemd-sysusers) ")
 
 
 def backups() -> list[Example]:
-    """Copies of the controller's store: tests/test_operating_docs.py."""
+    """Return commands that copy the controller's store (tests/test_operating_docs.py)."""
     return _matching(r"(sudo )?sqlite3 ")
 
 
 def recordings() -> list[Example]:
-    """Traces of programs: tests/test_recorder.py."""
+    """Return commands that record programs (tests/test_recorder.py)."""
     return _matching(r"\.venv/bin/python experiments/recorded_traces/record\.py ")
 
 
 def of_ycsb() -> list[Example]:
-    """The client of a database, built and run: tests/test_ycsb.py."""
+    """Return commands that build and run the database client (tests/test_ycsb.py)."""
     return _matching(r"(ycsb=|\$ycsb )")
 
 
 def experiments() -> list[Example]:
-    """Programs of experiments: their options are asked for, tests/test_experiments_docs.py."""
+    """Return programs of experiments. tests/test_experiments_docs.py checks their options."""
     return _matching(r"experiments/\w+/(run|where|measure)\b")
 
 
 def quick_experiments() -> list[Example]:
-    """Those that need neither minutes nor a machine: tests/test_experiments_docs.py."""
+    """Return quick experiments that need no machine (tests/test_experiments_docs.py)."""
     machines = ("autopilot_cost", "conformance", "kernel_")
     others = "|".join((*machines, "models_vs_libcachesim"))
     quick = [one for one in experiments() if "--quick" in one.line]
@@ -159,12 +158,12 @@ def quick_experiments() -> list[Example]:
 
 
 def benchmarks() -> list[Example]:
-    """The benchmarks of the models at tiny sizes: tests/test_bench_models.py."""
+    """Return benchmarks of the models at tiny sizes (tests/test_bench_models.py)."""
     return _matching(r"experiments/models_vs_libcachesim/run --quick$")
 
 
 def of_policies_in_a_machine(page: str) -> list[Example]:
-    """What takes the patched kernel, in one page: tests/kernel/test_docs_commands.py."""
+    """Return a page's commands for the patched kernel (tests/kernel/test_docs_commands.py)."""
     patterns = (rf"{PROGRAM}policy ", r"cat /sys/fs/cgroup", r"echo max ", r"mkdir /sys/fs/cgroup")
     more = (r"head -c ", r"sh -c ", r"clang-19 ")
     found = _matching("|".join((*patterns, *more)))
@@ -172,12 +171,12 @@ def of_policies_in_a_machine(page: str) -> list[Example]:
 
 
 def doctors() -> list[Example]:
-    """What looks at a whole host: tests/kernel/test_docs_commands.py."""
+    """Return commands that check a whole host (tests/kernel/test_docs_commands.py)."""
     return _matching(rf"{PROGRAM}doctor\b")
 
 
 def cachestats() -> list[Example]:
-    """What watches cgroups of a stock kernel: tests/kernel/test_cachestat.py."""
+    """Return commands that watch cgroups of a stock kernel (tests/kernel/test_cachestat.py)."""
     return _matching(rf"{PROGRAM}cachestat\b")
 
 
@@ -191,5 +190,5 @@ IN_A_MACHINE = (
 
 
 def machines() -> list[Example]:
-    """Virtual machines that end by themselves: tests/kernel/test_docs_commands.py."""
+    """Return virtual machines that end by themselves (tests/kernel/test_docs_commands.py)."""
     return _matching(r"cachepilot vm run ")

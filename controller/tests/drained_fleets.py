@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets to be consolidated, and a check of whether tenants fit that knows nothing of packings."""
+"""Fleets to be consolidated, and a check of whether tenants fit that does not use packings."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -28,17 +28,17 @@ CAPACITIES = (1e12, 20_000.0, 3_000.0)
 
 
 def present_ops(seen: Snapshot) -> dict[str, float]:
-    """What the throughput model predicts for what tenants have, at the device's fixed point."""
+    """Return the predicted throughput of the present settings, at the device's fixed point."""
     return {one.cgroup: one.present.throughput_ops for one in plan(seen, EVERYBODY, STATIC).actions}
 
 
 def fits(
     seen: Snapshot, asked: Objectives, kept: Sequence[bool], more_us: Set[float] = frozenset()
 ) -> bool:
-    """Whether all tenants of a node, computed anew as one, keep what they must in its budget.
+    """Whether all tenants of a node, computed again as one, keep what they must in its budget.
 
-    At any wait of the device, close by each other: reads do not fall steadily with the wait where
-    a tenant stops being kept, so a table that begins at the least wait may begin beyond the room.
+    Tries many close waits of the device. Reads do not fall steadily with the wait where a
+    tenant stops being kept, so a table that begins at the least wait may begin beyond the room.
     """
     everybody = Asked.of(seen, asked)
     needs = Needs.of(Targets.of(seen, everybody, Config()), seen, Config())
@@ -55,7 +55,7 @@ def fits(
 
 
 def fleet_of(seed: int, nodes: int, capacity: float) -> list[Snapshot]:
-    """Nodes with like devices, tenants that no other node has, and room to spare on some."""
+    """Return nodes with similar devices and disjoint tenants; some nodes have room to spare."""
     random = np.random.default_rng(seed)
     found = []
     for i in range(nodes):
@@ -69,18 +69,18 @@ def fleet_of(seed: int, nodes: int, capacity: float) -> list[Snapshot]:
 
 
 def busy(seen: Snapshot, share: float) -> Snapshot:
-    """The same node with a device that serves a share of what it would be asked for now."""
+    """Return the node with a device that serves only a share of the present demand."""
     reads = plan(seen, EVERYBODY, STATIC).device_share * seen.device.capacity_iops
     return replace(seen, device=replace(seen.device, capacity_iops=max(1.0, share * reads)))
 
 
 def moves_of(found: Consolidation) -> dict[str, dict[str, str]]:
-    """Of each node that can be drained, where each of its cgroups goes."""
+    """Return, for each node that can be drained, the target of each of its cgroups."""
     return {one.node: {move.cgroup: move.to_node for move in one.moves} for one in found.drains}
 
 
 def after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) -> list[Snapshot]:
-    """The nodes that stay, with all tenants that move to them."""
+    """Return the nodes that stay, with all tenants that move to them."""
     tenants = {one.cgroup: one for seen in fleet for one in seen.tenants}
     found = []
     for seen in fleet:
@@ -96,7 +96,7 @@ def after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) -> 
 
 
 def random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:
-    """Random needs of most tenants at some of the times."""
+    """Return random past needs of most tenants, in some of the time slots."""
     random = np.random.default_rng(seed)
     found = {}
     for seen in fleet:
@@ -110,7 +110,11 @@ def random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -
 
 
 def needed_in(needs: FleetNeeds, row: int, before: PastByTenant, at: int, slot: int) -> int:
-    """What a tenant needs at a read time, as it was in a slot: by the need here, then and now."""
+    """Return what a tenant needs at a read time, as it was in a slot.
+
+    This is the present need at that read time, plus what the tenant needed more on its own node
+    in that slot than it needs there now.
+    """
     home = needs.places[int(needs.homes[row])]
     own = row - int(needs.start[int(needs.homes[row])])
     past = before.get((home.name, home.targets.asked.tenants[own].cgroup))

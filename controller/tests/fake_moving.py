@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts of the controller of literals, in memory. Nothing in it is measured."""
+"""Rollouts of the fake controller, in memory. Nothing in it is measured."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ BEGUN_S = 1_790_000_000.0
 
 
 class FakeMoving:
-    """Implements `cachepilot.api.moving.moving.Moving`; a rollout goes on when it is looked at."""
+    """Implements `cachepilot.api.moving.moving.Moving`. A rollout advances whenever it is read."""
 
     def __init__(self) -> None:
         self.asked: list[Consolidate] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recommendation of literals, and orders that are kept in memory. Nothing in it is measured."""
+"""A literal recommendation, and orders that are kept in memory. Nothing in it is measured."""
 
 from abc import abstractmethod
 
@@ -27,7 +27,7 @@ RECOMMENDATION = RecommendationView(
 
 
 def require_accepted(what: str, accept_missed_slos: bool) -> None:
-    """Refuses what misses an SLO as the controller does."""
+    """Refuse an order that misses an SLO, as the controller does."""
     if not accept_missed_slos:
         raise ConflictError(
             f"{what}: SLO throughput_ops would be missed: 5,000 ops/s asked, "
@@ -36,7 +36,7 @@ def require_accepted(what: str, accept_missed_slos: bool) -> None:
 
 
 class FakeOrders:
-    """What undoes and applies pins."""
+    """The part of the fake service that undoes and applies pins."""
 
     pins: list[Pin]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The past of the controller of literals: three changes of its tenants. Nothing is measured."""
+"""The past of the fake controller: three changes of its tenants. Nothing is measured."""
 
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who would go where, by the controller of literals. Nothing in it is planned."""
+"""The consolidation of the fake controller: where tenants would go. Nothing in it is planned."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller of literals, in memory: two nodes, four tenants. Nothing in it is measured.
+"""A fake controller in memory: two nodes and four tenants of literal values. Nothing is measured.
 
-What is written to it is kept: objectives and pins are real, and a what-if answers its question by
-moving limits and policies as asked.
+It keeps what is written to it: objectives and pins are real. A what-if answers by changing limits
+and policies as asked.
 """
 
 from dataclasses import dataclass, field, replace
@@ -170,7 +170,7 @@ CURVES = CurvesView(
 
 
 def ranking(found: TenantView) -> list[PolicyView]:
-    """All policies at the limit of a tenant."""
+    """Return all policies at the limit of a tenant, best first."""
     size = found.limit_bytes
     ranked = [
         RankedPolicy(policy, value_at(CURVES.sizes_bytes, ratios, 1.0, size), bars[0], True)
@@ -221,7 +221,7 @@ class FakeService(FakeOrders):
     moving: FakeMoving = field(default_factory=FakeMoving)
     short: bool = True
     roomy: bool = True
-    """Whether other nodes have room for who leaves one that is short."""
+    """Whether other nodes have room for a tenant that leaves a node that is short."""
 
     def store_problem(self) -> str:
         return ""

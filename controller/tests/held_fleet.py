@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rehearsal that goes on, on a fleet of literals, a store and a disk that may be full."""
+"""A rehearsal in progress, on a fake fleet, with a store on a disk that may be full."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ Fill = Callable[[], pytest.MonkeyPatch]
 
 @dataclass
 class Held:
-    """Node `a` is rehearsed to be drained into `b`: `/kv` has the memory of afterwards."""
+    """Node `a` is rehearsed to be drained into `b`: `/kv` has its memory of afterwards."""
 
     path: Path
     monkeypatch: pytest.MonkeyPatch
@@ -52,7 +52,7 @@ class Held:
         return NodeSeen(self.now_s, {"/kv": told} if name == "a" else {})
 
     def rehearsed(self, begun: Rollout) -> Rollout:
-        """Memory was taken, and everybody is judged."""
+        """Return the rollout after memory was taken and every tenant was judged."""
         checks = (Check("/kv", "throughput_ops", 90.0, 100.0),)
         nodes = (Rehearsed("a", checks=checks), Rehearsed("b"))
         now_s = self.now_s
@@ -61,7 +61,7 @@ class Held:
         return replace(begun, moves=(moved,), since_s=now_s)
 
     def restart(self) -> None:
-        """Another controller on the same store."""
+        """Start another controller on the same store."""
         if hasattr(self, "store"):
             self.store.close()
         self.store = Store(self.path / "c.db", clock=lambda: self.now_s)
@@ -79,7 +79,7 @@ class Held:
         self.mover.tick()
 
     def begin_again(self) -> None:
-        """Another rollout, up to where it takes memory."""
+        """Begin another rollout, and run it until it takes memory."""
         self.mover.stop()
         self.tick()
         self.mover.begin([drain("/kv")])
@@ -92,11 +92,11 @@ class Held:
         return self.mover.rollout
 
     def state(self) -> MoveState:
-        """Where the move stands."""
+        """Return the state of the move."""
         return self.rollout.moves[0].state
 
     def pins(self) -> list[tuple[str, str | None, int | None, int | None]]:
-        """Those in force, which are those that are stored."""
+        """Return the pins in force, after checking that the same pins are stored."""
         found = self.fleet.asked().pins
         assert list(found) == self.store.pins()
         return [(one.cgroup, one.node, one.limit_bytes, one.rollout) for one in found]
@@ -111,7 +111,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 
 @pytest.fixture
 def fill() -> Iterator[Fill]:
-    """A disk that is full until what is returned is undone."""
+    """Return a function that makes the disk full until its result is undone."""
     patched = pytest.MonkeyPatch()
 
     def begin(_: Store) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants under the law for memory alone, whose curves may be wrong; limits follow at once."""
+"""Tenants under the memory rules alone. Curves may be wrong; limits take effect at once."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -17,14 +17,17 @@ CONFIG = DecideConfig()
 
 
 def worth(limit_mib: float, knee_mib: float) -> float:
-    """Log throughput of a tenant that misses in proportion below a knee."""
+    """Return the log throughput of a tenant whose misses grow in proportion below a knee."""
     miss = max(0.02, 1 - limit_mib / knee_mib)
     return -math.log(0.05 + miss)
 
 
 @dataclass
 class Tenant:
-    """`knee_mib` is true, `told_mib` what its curve says; with `needs_mib` it lacks nothing."""
+    """A tenant with its knee at `knee_mib`. Its curve says `told_mib`.
+
+    With `needs_mib` the tenant has enough.
+    """
 
     knee_mib: float
     told_mib: float
@@ -61,7 +64,7 @@ class Tenant:
 
 
 class Node:
-    """Tenants whose limits follow what is wanted at once."""
+    """Tenants whose limits follow the wanted limits at once."""
 
     def __init__(self, *tenants: Tenant, seed: int | None = None, scatter: float = 0.0) -> None:
         self.tenants = {f"/{i}": one for i, one in enumerate(tenants)}
@@ -69,7 +72,7 @@ class Node:
         self._random, self._scatter = np.random.default_rng(seed), scatter
 
     def run(self, intervals: int, **changes: object) -> list[Event]:
-        """What became of changes in so many intervals, by tenant `/0`."""
+        """Run so many intervals, and return the events of changes of tenant `/0`."""
         before = len(self.told)
         for _ in range(intervals):
             self.time_s += 1
@@ -91,13 +94,13 @@ class Node:
         return [one.event for one in self.told[before:] if one.cgroup == "/0"]
 
     def begin(self) -> MemoryChange:
-        """Runs until a change begins."""
+        """Run until a change begins, and return it."""
         while self.state.change is None:
             self.run(1)
         return self.state.change
 
 
 def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:
-    """One that gains by memory, and one that the plan takes it from."""
+    """Return a tenant that gains by memory, and one from which the plan takes it."""
     taker = Tenant(400.0, told_mib, planned_mib=192.0)
     return taker, Tenant(40.0 if knee_mib == 400.0 else knee_mib, 40.0, planned_mib=64.0)

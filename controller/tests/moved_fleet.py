@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet of literals that carries out orders: one node `a` to be emptied into `b`."""
+"""A fake fleet that carries out orders: node `a` is drained into `b`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -42,42 +42,42 @@ def tenant(ops: float = 100.0, met: bool | None = True, slo: bool = True) -> Ten
 
 
 def as_ordered(rest: Rest) -> Plans:
-    """A plan that says what was ordered."""
+    """Return the plan that repeats what was ordered."""
     return Plans(rest.drains, rest.drains)
 
 
 @dataclass
 class MovedFleet:
-    """Two nodes; every `tick` is an interval, and a snapshot of each that is not in `lost`."""
+    """Two nodes. Every `tick` is an interval with a snapshot of each node that is not in `lost`."""
 
     rollout: Rollout
     where: dict[str, str | None]
     there: dict[str, dict[str, TenantSeen]]
-    """By node what each tenant does there, should it be there."""
+    """By node, what each tenant does if it is there."""
     squeezed: dict[str, TenantSeen] = field(default_factory=dict)
     """What tenants do instead while a rehearsal takes memory from them."""
     plan: Callable[[Rest], Plans] = as_ordered
-    """Plans what is left of the rollout."""
+    """Plans the rest of the rollout."""
     rests: list[Rest] = field(default_factory=list)
-    """What it was asked."""
+    """The arguments of all calls of `plan`."""
     kept_limits: set[str] = field(default_factory=set)
-    """Tenants whose limits others set."""
+    """Tenants whose limits are set by others."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     stuck: dict[str, float] = field(default_factory=dict)
-    """Nodes whose control cycles fail, which are not lost, and since when."""
+    """Nodes whose control cycles fail, with the time of the first failure. They are not lost."""
     hidden: set[str] = field(default_factory=set)
-    """Tenants that snapshots lack."""
+    """Tenants that are missing in snapshots."""
     refusal: str = ""
     refused: str = ""
     reads: list[Warmth | None] = field(default_factory=list)
-    """What comes of each order to read a page cache; the last one goes on."""
+    """Results of the orders to read a page cache; the last one is repeated."""
     warmth: Warmth | None = None
     crashes: set[int] = field(default_factory=set)
-    """Ticks after whose step the controller ends before it orders what it stored."""
+    """Ticks after whose step the controller dies, before it orders what it stored."""
     ticks: int = 0
     orders: list[Order] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class MovedFleet:
 
     @property
     def targets(self) -> set[str]:
-        """Nodes that take tenants in."""
+        """Return the nodes that take tenants in."""
         return {one.move.to_node for one in self.rollout.moves}
 
     def observation(self) -> Observation:
@@ -139,7 +139,7 @@ class MovedFleet:
             self.arrived_s[order.cgroup] = self.now_s
 
     def play(self) -> Rollout:
-        """Until it is over; AssertionError where that takes too long."""
+        """Tick until the rollout is over, and return it. Raises AssertionError after 2000 ticks."""
         for _ in range(2000):
             if self.rollout.is_over:
                 return self.rollout
@@ -148,7 +148,10 @@ class MovedFleet:
 
 
 def fleet(*cgroups: str, **there: dict[str, TenantSeen]) -> MovedFleet:
-    """Tenants on `a` that go to `b`, where `/own` is; all as `tenant` but for those given."""
+    """Return a fleet whose tenants on `a` go to `b`, where `/own` is.
+
+    Every tenant is as `tenant` makes it, except for those given by node.
+    """
     both = {cgroup: tenant() for cgroup in (*cgroups, "/own")}
     nodes = {name: {**both, **there.get(name, {})} for name in ("a", "b")}
     where: dict[str, str | None] = dict.fromkeys(cgroups, "a")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Prometheus, as the tests start it."""
+"""Start Debian's Prometheus for tests."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def program(name: str) -> str:
 
 
 def write_config(folder: Path, scrapes: str) -> Path:
-    """A configuration with the rules and what `scrapes` says."""
+    """Write a configuration with the rules and these scrape settings."""
     path = folder / "prometheus.yml"
     path.write_text(CONFIG.format(rules=CONFIGS / "rules.yml", scrapes=scrapes), "utf-8")
     return path
@@ -42,7 +42,10 @@ def write_config(folder: Path, scrapes: str) -> Path:
 
 @contextmanager
 def prometheus(folder: Path, *targets: str, scrapes: str = "") -> Iterator[str]:
-    """The URL of a Prometheus with the rules loaded that scrapes `targets`, or by `scrapes`."""
+    """Run a Prometheus with the rules loaded, and yield its URL.
+
+    It scrapes `targets`, or as `scrapes` says.
+    """
     path = write_config(folder, scrapes or SCRAPES.format(targets=json.dumps(targets)))
     log = folder / "log"
     with log.open("w") as file:
@@ -64,7 +67,7 @@ def prometheus(folder: Path, *targets: str, scrapes: str = "") -> Iterator[str]:
 
 
 def until(ask: Callable[[], Any]) -> Any:
-    """The first answer that is not empty."""
+    """Return the first answer that is not empty. Raises AssertionError after a deadline."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         answer = ask()

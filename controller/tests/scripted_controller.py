@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller that is the test: it speaks the contract with an agent in the guest.
+"""A controller scripted by the test: it speaks the protocol with an agent in the guest.
 
-A story is sent each tenant that it is shown, and yields what a plan asks for; None for nothing.
+A story receives each tenant of each snapshot, and yields what the next plan asks for, or None.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -17,9 +17,9 @@ Story = Generator[dict[str, Any] | None, wire.Tenant, None]
 
 
 class Controller:
-    """Sends each snapshot's tenants to a story, and what the story answers as a plan.
+    """Sends each snapshot's tenants to a story, and the story's answers as a plan.
 
-    One that is `mortal` dies when its first action was acknowledged: nobody answers any more.
+    If it is `mortal`, it dies once its first action is acknowledged, and answers no more.
     """
 
     def __init__(self, story: Callable[[], Story], mortal: bool = False) -> None:
@@ -81,6 +81,6 @@ def _next_wish(story: Story, tenant: wire.Tenant) -> dict[str, Any] | None:
 
 
 def until(holds: Callable[[wire.Tenant], bool]) -> Story:
-    """Asks for nothing until that is so of a tenant."""
+    """Ask for nothing until this holds for a tenant."""
     while not holds((yield None)):
         pass

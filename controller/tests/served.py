@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real application behind a real server on a free port of the loopback device."""
+"""The real application behind a real server, on a free port of the loopback device."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ DEADLINE_SECONDS = 10.0
 def served(
     service: Service, access: Access | None = None, body_s: float = BODY_S, **tls: Any
 ) -> Iterator[str]:
-    """The URL of a server of `service`; it is gone afterwards. `tls` is what uvicorn takes."""
+    """Serve `service` until the context ends, and yield the URL. `tls` goes to uvicorn."""
     app = create_app(service, access=access, body_s=body_s)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", **tls)
     server = uvicorn.Server(config)

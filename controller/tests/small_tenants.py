@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants whose need is known without a plan, and what they needed before."""
+"""Tenants whose need is known without a plan, and their past needs."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from cachepilot.sizes import PAGE_BYTES
 
 MIB = 1 << 20
 NOON = 1_800_048
-"""A slot: noon in UTC."""
+"""A time slot: noon in UTC."""
 
 
 def loop_of(cgroup: str, need_mib: int, limit_mib: int, cpus: float | None = None) -> Tenant:
-    """A tenant that reads a loop: with less than `need_mib` it misses everything."""
+    """Return a tenant that reads a loop: with less than `need_mib` every access misses."""
     need = need_mib * MIB
     sizes = np.array([need - PAGE_BYTES, need, 4096 * MIB])
     curves = Curves(("default",), sizes, np.array([[1.0, 0.01, 0.01]]))
@@ -25,7 +25,7 @@ def loop_of(cgroup: str, need_mib: int, limit_mib: int, cpus: float | None = Non
 
 
 def node_of(name: str, memory_mib: int, *tenants: Tenant, cpus: float | None = None) -> Snapshot:
-    """A node whose device is never short."""
+    """Return a node whose device is never short."""
     device = Device(capacity_iops=1e9, miss_cost_us=200.0)
     return Snapshot(1, 0.0, Node(name, memory_mib * MIB, cpus=cpus), device, tenants)
 
@@ -33,7 +33,7 @@ def node_of(name: str, memory_mib: int, *tenants: Tenant, cpus: float | None = N
 def past_of(
     mib: Mapping[int, float], iops: float = 50.0, cpus: Mapping[int, float] | None = None
 ) -> PastNeeds:
-    """Needs by slot after noon, negative before."""
+    """Return past needs, by slot relative to noon; slots before noon are negative."""
     slots = np.array(sorted(mib), dtype=np.int64)
     size = np.array([mib[one] * MIB for one in slots.tolist()])
     known = [(cpus or {}).get(one, np.nan) for one in slots.tolist()]

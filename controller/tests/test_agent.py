@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which agent is run, and with which policies."""
+"""Which agent the commands run, and with which policies."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of the agent: no colours where it is no terminal."""
+"""The agent's log has no colours if it does not go to a terminal."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def test_a_log_in_a_file_has_no_colours(tmp_path: Path) -> None:
         pytest.skip(f"there is no agent: {error}")
     (tmp_path / "simulation.toml").write_text(f"budget_bytes = 16777216\n{NODE}{KV}")
     config = tmp_path / "agent.toml"
-    # Nobody listens there, which is logged.
+    # No controller listens there, which the agent logs.
     config.write_text(
         f'node = "n"\ncontroller = "http://127.0.0.1:{free_port()}"\nkind = "simulated"\n'
         f'state_dir = "{tmp_path / "state"}"\nmetrics = ""\n'

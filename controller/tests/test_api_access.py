@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens and their roles, and what a browser on this host is not allowed, over the application."""
+"""Tokens and roles of the application, and what a browser on this host is refused."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def service() -> FakeService:
 
 @pytest.fixture
 def client(service: FakeService, files: TokenFiles) -> Iterator[TestClient]:
-    # A host beyond this one: with tokens any name may be asked.
+    # Not the loopback host: with tokens, any host name is accepted.
     with TestClient(create_app(service, access=files.read()), "https://pilot.example") as client:
         yield client
 
@@ -154,12 +154,13 @@ def test_without_tokens_this_host_may_do_everything() -> None:
     ],
 )
 def test_pages_of_other_sites_are_refused(headers: dict[str, str], part: str) -> None:
-    """What a browser on this host sends for them: a form, or a name that was pointed here."""
+    """These are the requests of a browser here for other sites: a form, or a rebound name."""
     service = FakeService()
     before = service.stated
     with served(service) as url:
         for method in ("GET", "POST"):
-            # Without a type, as a browser sends a blob: no preflight asks before it.
+            # There is no content type, as when a browser sends a blob, so no preflight request
+            # precedes it.
             answer = httpx.request(
                 method, f"{url}{API}/objectives", content=b'{"cgroup": "/db"}', headers=headers
             )

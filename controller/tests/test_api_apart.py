@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No session of an agent waits for a call of the HTTP interface, whichever it is."""
+"""No session of an agent waits for a call of the HTTP interface."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.errors import InputError
 
 DEADLINE_S = 30.0
-"""So long a call takes at most; a session's answer must not take as long."""
+"""The longest time of a call. A session's answer must come sooner."""
 QUESTION = {"node": "plant", "limit_bytes": {"/a": 1 << 26}}
 CALLS: list[tuple[str, str, str, Any]] = [
     ("nodes", "GET", "/api/v1/nodes", None),
@@ -41,7 +41,7 @@ CALLS: list[tuple[str, str, str, Any]] = [
 
 
 class Slow:
-    """A call that plans for long, or waits for the disk."""
+    """A call that plans or waits for the disk for a long time."""
 
     def __init__(self) -> None:
         self.begun, self.may_end, self.ended = (threading.Event() for _ in range(3))
@@ -65,7 +65,7 @@ async def test_a_slow_call_does_not_delay_the_answer_to_a_snapshot(
         await exchange(one, node)
         monkeypatch.setattr(running.service, name, slow)
         app = create_app(running.service)
-        # As a server does it: what a handler raises is an answer.
+        # As in a server, an exception of a handler becomes an answer.
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             asked = asyncio.create_task(client.request(method, path, json=body))
@@ -82,14 +82,14 @@ async def test_a_slow_call_does_not_delay_the_answer_to_a_snapshot(
 async def test_a_cycle_does_not_wait_for_a_change_that_is_being_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even one that finds a pin over: the next one ends it."""
+    """Even a cycle that finds an expired pin does not wait. The next cycle ends the pin."""
     node, slow = plant(), Slow()
     async with controller(tmp_path) as running, agent(running) as one:
         await begin(one, node)
         await exchange(one, node)
         ends_s = time.time() + 2.0
         running.service.pin(Pin(cgroup="/a", policy="lfu", until_s=ends_s))
-        # What is there before the pin is stored; that cycle would wait for the store, as any does.
+        # This cycle stores what precedes the pin. Later it would have to wait for the store.
         await exchange(one, node)
         monkeypatch.setattr(running.store, "set_objectives", slow)
         stored = asyncio.create_task(

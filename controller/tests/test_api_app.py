@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP interface over a service of literals: answers, refusals, bounds, the schema."""
+"""The HTTP interface over the fake service: answers, refusals, bounds, the schema."""
 
 import threading
 from collections.abc import Iterator

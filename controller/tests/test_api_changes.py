@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes that look back, over the real service and store."""
+"""The routes about past changes, over the real service and store."""
 
 from pathlib import Path
 

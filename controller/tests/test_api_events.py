@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-sent events over a real connection, and what a client that is slow is told."""
+"""Server-sent events over a real connection, and what a slow client receives."""
 
 import asyncio
 import json

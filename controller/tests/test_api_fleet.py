@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants by page, searched and sorted by the controller, and the fleet's sums."""
+"""Pages of tenants, which the controller searches and sorts, and the sums of the fleet."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -81,7 +81,7 @@ def test_kinds_of_tenants(client: TestClient) -> None:
 
 def test_nothing_of_a_tenant_is_looked_at_that_is_not_asked_for() -> None:
     class Pinned:
-        """Has what `pinned` needs and nothing else."""
+        """A row with only the attributes that `pinned` needs."""
 
         pinned_policy, pinned_limit_bytes = "mru", None
 

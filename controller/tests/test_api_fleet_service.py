@@ -34,7 +34,7 @@ def test_a_tenant_is_told_with_what_it_would_need(world: World) -> None:
     service: Service = world.service
     detail = service.tenant("/a", "plant")
     assert detail.best_policy == "lfu"
-    # Between 128 MiB, with a miss ratio of 0.36, and 256 MiB, with none, to 0.1.
+    # The miss ratio 0.1 lies between 128 MiB, with 0.36, and 256 MiB, with 0.
     wanted = 128 * MIB * (1 + 0.26 / 0.36)
     assert detail.needed_for_slo_bytes == pytest.approx(wanted, abs=4096)
     assert detail.curves is not None and detail.curves.policies == ["default", "lfu"]
@@ -82,7 +82,7 @@ def test_the_statement_that_holds_is_told_whole(world: World) -> None:
     detail = service.tenant("/a")
     assert detail.stated == detail.inherited == ObjectiveShape.of(glob)
     assert detail.stated is not None and detail.stated.objective() == glob
-    # One that is of exactly its path comes first, at once, and what it hides is told.
+    # A statement for exactly its path takes precedence at once, and the answer shows what it hides.
     service.set_objective(Objective("/a", weight=3))
     detail = service.tenant("/a")
     assert detail.stated == ObjectiveShape(cgroup="/a", weight=3)

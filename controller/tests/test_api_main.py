@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a process: addresses that it cannot have, and those of its clients."""
+"""The controller as a process: addresses that are in use, and the addresses of its clients."""
 
 import asyncio
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exposition, as a scraper reads it."""
+"""The metrics as a scraper reads them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cachepilot.api.shapes.views import NodeView
 from cachepilot.domain.past.comparison import summed
 
 TENANT_SERIES_MAX = 60 - 31
-"""Of the 60 that a tenant may have, its agent has 31."""
+"""A tenant may have 60 series. 31 of these are its agent's."""
 
 
 def scraped(service: FakeService, process: CollectorRegistry = REGISTRY) -> dict[str, Metric]:

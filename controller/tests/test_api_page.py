@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's files: how they are cached, and what they may load."""
+"""The files of the page: how they are cached, and what they may load."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rehearsals as they are shown: who, against what, how long yet, and until when not again."""
+"""Rehearsals in the API: the tenants, their targets, the time left, the end of a cool-down."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JSON shape and the value that it is made of have the same keys: no shape is made by halves."""
+"""A JSON shape has exactly the keys of the value that it is made from."""
 
 from dataclasses import dataclass, fields
 
@@ -42,7 +42,7 @@ PAIRS: list[tuple[type[Shape], type, set[str]]] = [
     (TrialView, RunningTrial, set()),
 ]
 OF_THE_CONTROLLER: dict[type, set[str]] = {pins.Pin: {"rollout"}}
-"""Keys that nobody states."""
+"""Keys that no user states."""
 
 
 @pytest.mark.parametrize(("shape", "value", "added"), PAIRS)

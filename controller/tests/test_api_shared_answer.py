@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One computation for all who ask: while it runs, for a while after, until something is changed."""
+"""All requests share one computation: while it runs, and for a while after, until a change."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ WAIT_S = 10.0
 
 @dataclass
 class Slow:
-    """Computes its own number once it may."""
+    """Computes its own number as soon as `may` is set."""
 
     may: threading.Event = field(default_factory=threading.Event)
     begun: int = 0
@@ -98,7 +98,7 @@ async def test_a_failure_is_not_kept(slow: Slow, shared: SharedAnswer[int]) -> N
 
 
 class Counting(FakeService):
-    """Counts how often it consolidates."""
+    """Counts its consolidations."""
 
     asked = 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that do not arrive: their connections are closed, those of others are not."""
+"""Requests that do not arrive completely: only their connections are closed."""
 
 import json
 import socket
@@ -41,7 +41,7 @@ def _head(method: str, path: str, length: int, more: str = "") -> bytes:
 
 
 def _until_closed(url: str, sent: bytes) -> bytes:
-    """All that is answered to what is sent, until the server ends the connection."""
+    """Send bytes, and return everything that the server answers until it closes the connection."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     with socket.create_connection((parts.hostname, parts.port or 0), DEADLINE_S) as client:
@@ -88,7 +88,7 @@ def test_who_listens_to_events_stays_connected(url: str, service: FakeService) -
         with client.stream("GET", "/api/v1/events") as events:
             parts = urlsplit(url)
             assert parts.hostname is not None
-            # Longer than either time-out: until another connection ran into it twice.
+            # Wait longer than either time-out: until two other connections ran into theirs.
             for _ in range(2):
                 _until_closed(url, b"")
             service.changes.tell(Topic.NODE, "alpha")

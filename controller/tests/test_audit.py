@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who changed which objective or pin, and who was refused: in the history, the log and the API."""
+"""Who changed an objective or pin, and who was refused, in the history, the log and the API."""
 
 import logging
 import re

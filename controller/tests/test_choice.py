@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of a policy and its regret."""
+"""The choice of a policy, and its regret."""
 
 from math import sqrt
 

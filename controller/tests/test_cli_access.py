@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line against a controller beyond this host: real TLS, certificates and tokens."""
+"""The command line and a remote controller: real TLS, certificates and tokens."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @dataclass(frozen=True)
 class Fleet:
-    """A served controller, and what opens it and does not."""
+    """A served controller, with credentials that it accepts and others that it refuses."""
 
     url: str
     folder: Path
@@ -39,7 +39,7 @@ class Fleet:
     foreign: Issued
 
     def options(self, **other: Path | None) -> list[str]:
-        """Options of an operator, some of them replaced, or left out when None."""
+        """Return an operator's options, some replaced. An option that is None is left out."""
         right: dict[str, Path | None] = {
             "ca": self.authority.certificate,
             "certificate": self.mine.certificate,
@@ -71,7 +71,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs one command line without any variable of its own; its status, stdout and stderr."""
+    """Return a function that runs one command line without environment variables of cachepilot.
+
+    It returns status, stdout and stderr.
+    """
     for name in list(os.environ):
         if name.startswith("CACHEPILOT_"):
             monkeypatch.delenv(name)
@@ -167,7 +170,7 @@ def test_a_token_is_not_sent_in_the_clear(run: Run, fleet: Fleet) -> None:
 
 
 def test_a_certificate_without_a_token_opens_nothing(fleet: Fleet) -> None:
-    """What an agent shows is good for its session alone."""
+    """An agent's certificate opens its session only."""
     mine = fleet.mine
     context = Credentials(fleet.authority.certificate, mine.certificate, mine.key).context()
     assert httpx.get(f"{fleet.url}/api/v1/nodes", verify=context).status_code == 401
@@ -197,7 +200,7 @@ def test_the_controller_names_files_that_will_not_do(fleet: Fleet, key: str, par
 
 
 def test_the_environment_of_the_documentation_opens_it(fleet: Fleet, tmp_path: Path) -> None:
-    """The block as it is typed; the controller's name alone is another."""
+    """Run the block as typed; only the controller's name differs."""
     files = {"ca.pem": fleet.authority.certificate, "token": fleet.folder / "viewer"}
     files |= {"me.pem": fleet.mine.certificate, "me.key": fleet.mine.key}
     for name, path in files.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a whole: help by task, what is imported, completion and manual pages."""
+"""The whole command line: help by task, imports, completion and manual pages."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ HEAVY = (
 
 
 def completed(words: str, **more: str) -> list[str]:
-    """What a shell is told of the last of the words."""
+    """Return the completions that a shell gets for the last of the words."""
     count = len(words.split()) - (0 if words.endswith(" ") else 1)
     asking = {
         "_CACHEPILOT_COMPLETE": "complete_bash",

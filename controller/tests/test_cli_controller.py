@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that ask a controller, against a real server on the loopback device.
 
-Their text is compared with snapshots/NAME.txt at a fixed width; with WRITE_SNAPSHOTS=1 in the
+Their output is compared with snapshots/NAME.txt at a fixed width. With WRITE_SNAPSHOTS=1 in the
 environment the files are written instead.
 """
 
@@ -35,12 +35,12 @@ from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 __all__ = ["own", "run", "service"]
-"""Fixtures."""
+"""Imported fixtures."""
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[str]:
-    """A server for tests that only read."""
+    """Share one server among tests that only read."""
     with served(FakeService()) as url:
         yield url
 
@@ -207,7 +207,7 @@ def test_refusals(run: Run, shared: str, arguments: str, part: str) -> None:
 )
 def test_no_controller(run: Run, url: str, part: str) -> None:
     with socket.socket() as bound:
-        # Bound and not listening: nobody else can answer there.
+        # The socket is bound but does not listen, so that nobody else can answer there.
         bound.bind(("127.0.0.1", 0))
         free = bound.getsockname()[1]
         status, _, err = run(url.format(free=free), "status")
@@ -233,7 +233,7 @@ def test_what_is_near() -> None:
 
 @pytest.mark.parametrize("command", ["agent", "doctor", "cachestat"])
 def test_commands_of_the_agent_are_the_agent(tmp_path: Path, command: str) -> None:
-    """In a child, which becomes the program: it tells its arguments and ends with 7."""
+    """The command runs in a child, which becomes the agent: here a script that ends with 7."""
     program = tmp_path / "agent"
     program.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
     program.chmod(0o755)

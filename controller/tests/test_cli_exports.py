@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports of a consolidation say what the plan says, in the form that others read."""
+"""The exports of a consolidation say what the plan says, in the formats of other tools."""
 
 import json
 from typing import Any

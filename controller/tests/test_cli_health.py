@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probe of a controller on its own host, without and with certificates."""
+"""The health probe of a controller on its own host, without and with certificates."""
 
 import socket
 from pathlib import Path

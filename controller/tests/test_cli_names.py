@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that are cut stay apart, whatever they are."""
+"""Shortened names stay distinct."""
 
 from hypothesis import given
 from hypothesis import strategies as st

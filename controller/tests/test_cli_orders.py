@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins, reverts, undo and applied what-ifs by command, against a real server on loopback."""
+"""Commands that pin, revert, undo and apply what-ifs, against a real server on loopback."""
 
 import json
 
@@ -13,7 +13,7 @@ from cachepilot.api.shapes.questions import Pin, StatedChange
 from cachepilot.errors import ConflictError
 
 __all__ = ["own", "run", "service"]
-"""Fixtures."""
+"""Imported fixtures."""
 
 
 def test_pins(run: Run, own: str, service: FakeService) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of stdout that goes away, as `head` does, ends a command quietly."""
+"""A command ends quietly when the reader of its stdout goes away, as `head` does."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from cachepilot import agent
 from cachepilot.errors import InputError
 
 QUIET = (0, 128 + signal.SIGPIPE)
-"""0, or what a shell says of a program that the signal ended."""
+"""0, or the shell's status of a program that ended by SIGPIPE."""
 COMMANDS = [
     ("--help",), ("--version",), ("explain", "--help"),
     ("policies",), ("policies", "--json"), ("scorecard",),
@@ -35,7 +35,7 @@ def url() -> Iterator[str]:
 
 
 def _unread(*arguments: str) -> tuple[int, str]:
-    """Exit status and stderr of a command whose stdout nobody reads any more."""
+    """Return the exit status and stderr of a command whose stdout has no reader any more."""
     reader, writer = os.pipe()
     os.close(reader)
     try:

@@ -11,7 +11,7 @@ from fake_service import FakeService
 from cachepilot import cli
 
 __all__ = ["own", "run", "service"]
-"""Fixtures."""
+"""Imported fixtures."""
 
 
 def test_moving_tenants_shows_what_it_costs_and_needs_yes(
@@ -39,7 +39,7 @@ def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService)
 def test_to_drain_nobody_is_no_failure(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch, is_empty: bool
 ) -> None:
-    """A timer asks for it every night, also once all is packed."""
+    """A timer asks for this every night, even when everything is packed."""
     found = service.consolidation()
     (drain,) = found.drains
     empty = [drain.model_copy(update={"moves": ()})] if is_empty else []

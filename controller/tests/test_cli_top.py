@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot top` against the real application: what is listed, by which keys."""
+"""`cachepilot top` against the real application: its list and its keys."""
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator

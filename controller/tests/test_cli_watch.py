@@ -34,7 +34,10 @@ def url(service: FakeService) -> Iterator[str]:
 
 
 def read_until(terminal: int, wanted: str) -> str:
-    """What the terminal shows until it shows `wanted`; nothing is wanted: until it is closed."""
+    """Return what the terminal shows until `wanted` appears.
+
+    If `wanted` is empty, return everything until the terminal is closed.
+    """
     text = ""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline and not (wanted and wanted in text):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a row of consolidation never contradicts its numbers, nor what the node does."""
+"""The words about a consolidation row never contradict its numbers or what the node does."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that is restarted counts everything anew: that is no change of any workload."""
+"""A restarted agent counts everything from 0. This is no change of any workload."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -13,7 +13,7 @@ from cachepilot.v1 import session_pb2 as wire
 
 
 def restart_agent(here: World, phase: int, with_controller: bool) -> None:
-    """The agent starts again and tells `phase`, of the controller that was or of a new one."""
+    """Restart the agent with regime number `phase`, under the same controller or a new one."""
     hello = here.plant.hello
 
     def again() -> wire.Hello:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant keeps of its first memory while the control loop runs, and what that memory is."""
+"""First memory in the control loop: the limit at first sight, and the share that a tenant keeps."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512))
 SLO = Objective("/hungry", hit_ratio=0.78, priority=1)
-"""Takes some 190 MiB."""
+"""Needs some 190 MiB."""
 GOALS = pytest.mark.parametrize("goal", [Goal.PROPORTIONAL_FAIRNESS, Goal.TOTAL_THROUGHPUT])
 CLIFF, GENTLE = scan(190 * MIB), linear(240 * MIB)
 
@@ -35,7 +35,7 @@ def world_of(
     goal: Goal = Objectives.goal,
     curve: Curve = GENTLE,
 ) -> World:
-    """Two of 128 MiB each; one has much to gain."""
+    """Return a world of two tenants with 128 MiB each, of which `/hungry` has much to gain."""
     hungry = PlantTenant("/hungry", {"default": curve}, 128 * MIB, threads=64)
     donor = PlantTenant("/donor", {"default": linear(200 * MIB)}, 128 * MIB)
     plant = Plant([hungry, donor], 256 * MIB, SIZES)
@@ -43,14 +43,14 @@ def world_of(
 
 
 def kept(world: World) -> float:
-    """What the donor would do in the end over what it did at first."""
+    """Return the donor's throughput at its present limit, divided by that at its first memory."""
     donor = world.plant.of("/donor")
     miss = donor.curves["default"]
     return (50 + 500 * miss(128 * MIB)) / (50 + 500 * miss(donor.limit_bytes))
 
 
 def first_mib(world: World) -> float:
-    """What is stored of the donor's first memory, and planned with."""
+    """Return the donor's first memory, which must be the same in the store and in the plan."""
     stored = world.loop._decider.state.tenants["/donor"].held_first_bytes
     report = world.loop.report
     assert report is not None
@@ -139,7 +139,7 @@ def test_a_pinned_limit_leaves_the_first_memory_as_it_was(tmp_path: Path) -> Non
 def test_what_is_unpinned_gets_back_what_it_would_have_without_the_pin(
     tmp_path: Path, goal: Goal
 ) -> None:
-    """A pin of one MiB for a minute, and one in which it had not been pinned at all."""
+    """Compare a world with a pin of one MiB for a minute with one without a pin."""
     (tmp_path / "pinned").mkdir()
     (tmp_path / "free").mkdir()
     world, free = (world_of(tmp_path / name, goal=goal) for name in ("pinned", "free"))
@@ -155,7 +155,7 @@ def test_what_is_unpinned_gets_back_what_it_would_have_without_the_pin(
 
 
 def test_a_pinned_policy_keeps_the_floor_and_what_is_kept(tmp_path: Path) -> None:
-    """A curve that calls memory of no use is bounded by the floor, pinned or not."""
+    """The curve says that memory is useless to it. The floor bounds that, pinned or not."""
     for name, policy in (("free", None), ("pinned", "default")):
         (tmp_path / name).mkdir()
         world = world_of(tmp_path / name, curve=CLIFF)
@@ -200,7 +200,7 @@ def test_steps_on_the_way_that_was_asked_for_and_ways_back_are_no_operators() ->
     note_wish(recent, seen_at(75), 85)
     for _ in range(2 * AT_REST_CYCLES):
         assert set_by_operator(recent, seen_at(85)) is None
-    # The agent undoes a change, or gives the first limit back.
+    # The agent undoes a change, or restores the first limit.
     for limit in (75, 75, 100, 100):
         assert set_by_operator(recent, seen_at(limit, initial=100)) is None
     assert set_by_operator(recent, seen_at(50)) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that cannot be written: changes go back, none begins, and nothing decided is lost."""
+"""A store that cannot be written: changes are rolled back, none begins, no decision is lost."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ def unstored() -> float:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """A disk that is full for a while."""
+    """Return a context manager in which the disk is full."""
 
     def begin(_: Store) -> None:
         full = sqlite3.OperationalError("database or disk is full")

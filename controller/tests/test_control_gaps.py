@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time of which no snapshot tells, and a clock that was put forward, teach nothing."""
+"""The controller learns nothing from a time without snapshots or a clock that was put forward."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -18,7 +18,7 @@ AWAY_S = 1800.0
 
 
 def link_gap(here: World) -> None:
-    """The node goes on unseen, and all that it does then misses."""
+    """Let the node run without snapshots, with misses only."""
     curves = {one.cgroup: one.curves for one in here.plant.tenants}
     for one in here.plant.tenants:
         one.curves = {policy: flat(1.0) for policy in one.curves}
@@ -28,7 +28,7 @@ def link_gap(here: World) -> None:
 
 
 def clock_step(here: World) -> None:
-    """The node's clock is put forward."""
+    """Put the node's clock forward."""
     here.plant.time_s += AWAY_S
 
 
@@ -65,7 +65,7 @@ def test_the_decider_learns_nothing_of_it(tmp_path: Path, happen: Happen) -> Non
     here.run(1)
     after = here.loop._decider.state.tenants["/scan"]
     before.skip(after.policy.regime_s - before.policy.regime_s)
-    # Time passes all the same.
+    # Time in force passes all the same.
     before.policy.in_force_s = after.policy.in_force_s
     assert after == before
 
@@ -98,7 +98,7 @@ def test_a_policy_on_trial_goes_on_as_if_it_had_not_been(tmp_path: Path, happen:
     assert (now.gained, now.intervals, now.expected) == (
         trial.gained, trial.intervals, trial.expected,
     )  # fmt: skip
-    # What still turns over was not seen to.
+    # Turnover during the gap was not observed.
     assert now.started_s - trial.started_s == pytest.approx(AWAY_S, abs=5)
 
 

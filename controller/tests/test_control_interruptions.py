@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is under way when something comes in between: lost plans, gaps, clocks, tenants missing."""
+"""Changes under way during interruptions: lost plans, gaps, clocks, missing tenants."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from cachepilot.v1 import session_pb2 as wire
 
 
 def half_cycle(here: World) -> wire.Plan:
-    """A cycle whose plan does not reach the node yet."""
+    """Run a cycle, and return its plan before it reaches the node."""
     here.plant.pass_time()
     return here.loop.cycle(here.plant.snapshot())
 
@@ -31,7 +31,7 @@ def restoring(here: World) -> str | None:
 
 
 def until_taken_back(here: World) -> None:
-    """Up to the plan, which is lost, that takes a policy back."""
+    """Run until a plan rolls a policy back. This plan is lost."""
     for _ in range(30):
         plan = half_cycle(here)
         if restoring(here):
@@ -106,7 +106,7 @@ def test_a_promise_that_one_step_would_keep_gets_it_whatever_its_kind(
 
 
 def test_a_policy_that_is_attached_after_its_trial_ended_is_taken_back(tmp_path: Path) -> None:
-    """The node says that there was no answer, and attaches it a moment later."""
+    """The node reports no answer, and attaches the policy a moment later."""
     tenant = fooled()
     here = world(tmp_path, tenant)
     while not (plan := half_cycle(here)).actions:
@@ -161,7 +161,7 @@ def test_what_was_refused_once_is_asked_again_though_the_clock_went_back(tmp_pat
 def test_a_tenant_that_misses_one_snapshot_goes_on_where_it_was(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
-    # Memory moves first: more has to speak for another policy.
+    # Memory moves first, so more evidence is needed for another policy.
     until(here, lambda: tenant.policy == "mru")
     here.plant.tenants.remove(tenant)
     here.run(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole loop over nodes whose truth is known, in virtual time."""
+"""The whole control loop in virtual time, on nodes whose truth is known."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512
 
 
 def one_tenant(**changes: object) -> Plant:
-    """A loop over 200 MiB in 128 MiB: everything misses but under `mru`."""
+    """Return a plant with a loop over 200 MiB in 128 MiB: only `mru` hits."""
     curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB), "lfu": scan(210 * MIB)}
     tenant = PlantTenant("/scan", curves, 128 * MIB)
     for name, value in changes.items():
@@ -37,7 +37,7 @@ def test_the_better_policy_is_found_and_kept(tmp_path: Path) -> None:
     kept = world.service.history("/scan")[0]
     assert kept.measured_ops is not None and kept.baseline_ops is not None
     assert kept.measured_ops > 1.5 * kept.baseline_ops
-    # Two intervals after the start its service time is not known well.
+    # Two intervals after the start, the service time is not known well.
     assert kept.predicted_ops == pytest.approx(kept.measured_ops, rel=0.2)
 
 
@@ -111,7 +111,7 @@ def test_a_load_that_drops_is_not_blamed_on_the_policy(tmp_path: Path) -> None:
 
 
 def two_tenants(shrink_bytes: int = 1 << 40) -> Plant:
-    """One that gains by memory, one that hardly does, half each."""
+    """Return a plant with two halves: one tenant gains by memory, the other hardly does."""
     hungry = PlantTenant("/hungry", {"default": linear(200 * MIB)}, 128 * MIB)
     idle = PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
     return Plant([hungry, idle], 256 * MIB, SIZES, shrink_bytes=shrink_bytes)
@@ -171,7 +171,7 @@ def test_an_slo_that_cannot_be_kept_is_named_with_what_is_attainable(tmp_path: P
 def test_an_slo_that_cannot_be_kept_gets_what_others_do_not_keep(
     tmp_path: Path, priority: int
 ) -> None:
-    """Of its own priority; what tenants of a lower one keep comes after it."""
+    """It comes after what its own priority keeps, and before what a lower one keeps."""
     big = PlantTenant("/big", {"default": power(8 * MIB, 0.8)}, 128 * MIB, threads=64)
     small = PlantTenant("/small", {"default": linear(400 * MIB)}, 128 * MIB)
     plant = Plant([big, small], 256 * MIB, SIZES)
@@ -311,7 +311,7 @@ def test_a_report_that_cannot_be_made_says_why_and_the_plan_holds(
 
 
 def test_a_report_is_there_before_what_follows_a_cycle(tmp_path: Path) -> None:
-    """Whoever asks first has it made, and nobody sees the one before."""
+    """The first reader has the report made, and nobody sees the report before."""
     world = World(tmp_path, one_tenant())
     world.run(2)
     world.plant.pass_time()

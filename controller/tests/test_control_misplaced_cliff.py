@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop of which the sample is a little too small: it fits in what is simulated, and not here."""
+"""A loop whose sample is a little too small: it fits in the simulation and not in reality."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 128))
 
 
 def test_a_policy_that_was_undone_by_such_a_simulation_is_back_soon(tmp_path: Path) -> None:
-    """The default misses all, as was measured; LIRS a twentieth, which is known as well."""
+    """The default misses everything and LIRS a twentieth. Both are measured."""
     web = PlantTenant("/web", {"default": flat(1.0), "lirs": flat(0.05)}, 64 * MIB)
     here = World(tmp_path, Plant([web], 64 * MIB, SIZES), (Objective("*"),))
     here.run(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks that objectives name are told to the node with every plan."""
+"""Every plan names the tasks that objectives name."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes on trial carry their way back, are renewed while they are, and confirmed at the end."""
+"""Changes on trial carry their rollback, are renewed while on trial, and confirmed at the end."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ KINDS = ("policy", "limit_bytes")
 
 @dataclass
 class Waits:
-    """The part of an agent that keeps what waits and undoes it, before a plant.
+    """The part of an agent that keeps unconfirmed changes and undoes them, in front of a plant.
 
     `changes` and `undone` are by cgroup and setting.
     """
@@ -43,7 +43,10 @@ class Waits:
 
     @property
     def waiting(self) -> dict[str, wire.Action]:
-        """By cgroup, what would be undone first, or was undone."""
+        """Return, by cgroup, the waiting change with the earliest deadline.
+
+        If none waits, return one that was undone.
+        """
         keys = sorted(self.changes, key=lambda key: (key in self.undone, self.deadlines_s[key]))
         return {cgroup: self.changes[cgroup, kind] for cgroup, kind in reversed(keys)}
 
@@ -111,7 +114,7 @@ def world(path: Path, *tenants: PlantTenant, keep: float = 0.9) -> tuple[World, 
 
 
 def lost(here: World, cycles: int) -> None:
-    """So many cycles whose plans do not reach the node."""
+    """Run so many cycles whose plans do not reach the node."""
     for _ in range(cycles):
         here.plant.pass_time()
         here.loop.cycle(here.plant.snapshot())
@@ -119,7 +122,7 @@ def lost(here: World, cycles: int) -> None:
 
 
 def silence(here: World, seconds: float) -> None:
-    """A time in which the node and the controller do not hear of each other."""
+    """Pass a time in which node and controller do not hear from each other."""
     for _ in range(round(seconds)):
         here.plant.pass_time()
 
@@ -267,7 +270,7 @@ LIMIT = wire.Setting(policy="mru", limit_bytes=160 * MIB)
 def test_a_policy_and_a_limit_on_trial_wait_each_for_itself(
     tmp_path: Path, told: wire.Setting, is_judged: bool, moves: bool, expected: list[int]
 ) -> None:
-    """The limit may move while the policy is judged, and is confirmed, and the other way round."""
+    """Each may move, be judged and be confirmed while the other is on trial."""
     here, waits = world(tmp_path, looping())
     until(here, lambda: waits.waiting, 150)
     here.run(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy of somebody's own, which the agent does not simulate, in the control loop."""
+"""A user's own policy, which the agent does not simulate, in the control loop."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ SIZES = tuple(MIB * size for size in (32, 64, 128))
 
 
 class Simulating(Plant):
-    """It simulates all policies but `mine`."""
+    """A plant that simulates all policies except `mine`."""
 
     def _without(self, name: str, one: PlantTenant) -> Any:
         curves = one.curves
@@ -29,7 +29,7 @@ class Simulating(Plant):
 
 
 def test_a_policy_of_ones_own_that_nobody_simulates_stays(tmp_path: Path) -> None:
-    """In mode auto, with no list of policies: the one in force is always among the usable ones."""
+    """In mode auto without a list of policies, the one in force is always allowed."""
     curves = {"default": flat(0.5), "lru": flat(0.5), "mine": flat(0.3)}
     tenant = PlantTenant("/a", curves, 64 * MIB)
     world = World(tmp_path, Simulating([tenant], 128 * MIB, SIZES))

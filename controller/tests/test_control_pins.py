@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins under the whole loop: done at once, in every mode, without a trial."""
+"""Pins in the whole control loop: they take effect at once, in every mode, without a trial."""
 
 from pathlib import Path
 
@@ -120,7 +120,7 @@ def test_a_limit_below_the_floor_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def a_kept_policy(path: Path, wall: list[float]) -> tuple[World, DecisionView]:
-    """A world whose wall clock is `wall[0]`, and the decision that kept "mru" for /a."""
+    """Return a world with the wall clock `wall[0]`, and the decision that kept "mru" for /a."""
     curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
     world = World(path, Plant([PlantTenant("/a", curves, 64 * MIB)], 128 * MIB, SIZES))
     world.store.close()
@@ -253,7 +253,7 @@ def test_a_pin_that_ends_leaves_one_for_good(tmp_path: Path) -> None:
 
 
 def _decided(world: World, *events: tuple[Event, str, str]) -> list[RecordedDecision]:
-    """Writes decisions about the policy of /a down, each of an earlier cycle; oldest first."""
+    """Store decisions about the policy of /a, each of an earlier cycle. Return them in order."""
     for event, before, after in events:
         one = Decision(0.0, "/a", event, Setting(before, 64 * MIB), Setting(after, 64 * MIB), "why")
         world.store.save("plant", 1, 0.0, [one])

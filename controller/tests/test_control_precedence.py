@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes first: a promise that is missed, memory that promises much, policies that may help."""
+"""The order of precedence: a missed SLO, then memory with large gains, then policies."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 SLOW_US = 50_000.0
-"""A miss: operations are so few that a policy is on trial for a minute."""
+"""Time of a miss. Operations are so few that a policy is on trial for a minute."""
 REST = Objective("*")
 
 
@@ -36,7 +36,7 @@ def told(world: World, cgroup: str) -> SloStatus:
 
 
 def test_who_misses_its_own_promise_gives_no_memory_whatever_is_predicted(tmp_path: Path) -> None:
-    """Its curve says that it keeps its promise with much less."""
+    """The tenant's curve says that much less memory would meet its SLO."""
     missing = PlantTenant("/missing", {"default": linear(256 * MIB)}, 128 * MIB)
     missing.told = {"default": linear(160 * MIB)}
     taker = PlantTenant("/taker", {"default": linear(256 * MIB)}, 128 * MIB, threads=64)
@@ -65,9 +65,9 @@ def test_what_was_given_too_much_goes_back_to_a_promise_that_is_missed(tmp_path:
 
 
 def test_what_is_protected_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path) -> None:
-    """A tenant that hits nothing gives more than half for an SLO; nothing is gained by its return.
+    """A tenant that hits nothing gives more than half for an SLO. Its return gains nothing.
 
-    That takes as long as reading anew what the other one gives, which is minutes here.
+    The return takes as long as reading again what the other tenant gives: minutes here.
     """
     promised = PlantTenant("/promised", {"default": linear(256 * MIB)}, 128 * MIB)
     idle = PlantTenant("/idle", {"default": flat(1.0)}, 128 * MIB)
@@ -116,7 +116,7 @@ def test_infeasible_stays_named_until_data_that_are_trusted_say_otherwise(tmp_pa
 
 
 def test_attainable_is_what_the_limits_give_in_the_end(tmp_path: Path) -> None:
-    """Told before memory moved, by curves that promise too much; measured once it has."""
+    """It is predicted by optimistic curves before memory moves, and measured afterwards."""
     greedy = PlantTenant("/greedy", {"default": linear(400 * MIB)}, 128 * MIB)
     greedy.told = {"default": lambda size: 0.9 * linear(400 * MIB)(size)}
     other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory moved for a trial is given back, however long that takes and whoever was missing."""
+"""Memory that moved for a trial is given back, however long that takes and whoever is missing."""
 
 from pathlib import Path
 
@@ -16,18 +16,21 @@ from cachepilot.v1 import session_pb2 as wire
 
 
 def three(path: Path) -> World:
-    """`/liar` needs much more than its curve says, so memory goes back; `/steady` does not."""
+    """Return a world of three. `/liar` needs much more than its curve says, `/steady` does not.
+
+    So the memory of `/liar` goes back.
+    """
     sated = {"default": linear(16 * MIB, 0.02)}
     hungry = PlantTenant("/hungry", {"default": linear(400 * MIB)}, 128 * MIB, threads=64)
     liar = PlantTenant("/liar", {"default": linear(120 * MIB, 0.02)}, 128 * MIB, told=dict(sated))
     steady = PlantTenant("/steady", sated, 128 * MIB)
-    # What it keeps would be given back on the way.
+    # Without this, what a tenant keeps would be restored along the way.
     stated = (Objective("*", keep=0.0),)
     return World(path, Plant([hungry, liar, steady], 384 * MIB, SIZES), stated)
 
 
 def true_three(path: Path) -> World:
-    """What is predicted of all of them holds."""
+    """Return the same world with true predictions for all tenants."""
     here = three(path)
     liar = here.plant.of("/liar")
     liar.curves, liar.told = liar.told, {}
@@ -39,7 +42,7 @@ def memory_of(here: World) -> MemoryState:
 
 
 def keep_limits(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node changes no limit any more, and says nothing of it."""
+    """Let the node change no limits any more, without an error."""
     apply = here.plant.apply
 
     def without_limits(plan: wire.Plan) -> wire.Ack:
@@ -68,7 +71,7 @@ def test_memory_is_asked_back_until_it_is_there(
 
 
 def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
-    """As a taker that has filled with memory that cannot be reclaimed."""
+    """The taker has filled with memory that cannot be reclaimed."""
     here = three(tmp_path)
     until(here, lambda: bool(memory_of(here).restore))
     here.plant.of("/hungry").floor_bytes = here.plant.of("/hungry").limit_bytes
@@ -81,7 +84,7 @@ def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
-    """A taker has filled with memory that cannot be reclaimed: a donor's way back has no end."""
+    """The taker has filled with memory that cannot be reclaimed, so the rollback never ends."""
     here = three(tmp_path)
     until(here, lambda: bool(memory_of(here).restore))
     here.plant.of("/hungry").floor_bytes = here.plant.of("/hungry").limit_bytes

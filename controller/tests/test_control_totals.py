@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Totals that alerts rest on, as a scraper reads them, over restarts of the controller."""
+"""The totals behind alerts, as a scraper reads them, over restarts of the controller."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
 
 def totals(world: World) -> dict[tuple[str, str, str], float]:
-    """Every counter of a tenant, by name, cgroup, and kind of promise or event."""
+    """Return every counter of the tenants, by name, cgroup, and kind of SLO or event."""
     text = Exposition(world.service, CollectorRegistry()).text().decode()
     return {
         (one.name, one.labels["cgroup"], one.labels.get("slo") or one.labels["event"]): one.value
@@ -30,7 +30,7 @@ def totals(world: World) -> dict[tuple[str, str, str], float]:
 
 
 def a_world(path: Path) -> World:
-    """One tenant that keeps its promise of hits once its policy is swapped."""
+    """Return a world with one tenant, which meets its hit ratio SLO once its policy is swapped."""
     curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
     plant = Plant([PlantTenant("/a", curves, 128 * MIB)], 128 * MIB, SIZES)
     return World(path, plant, [Objective("/a", hit_ratio=0.5)])
@@ -77,7 +77,7 @@ def test_a_tenant_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def stored(world: World) -> list[object]:
-    """What is kept of tenants for longer than a cycle."""
+    """Return the cgroups in the tables that outlive a cycle."""
     store = world.store
     return [
         [one.cgroup for one in of("plant")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an order costs is said before it is done, and what a person changed can be undone."""
+"""An order says what it costs before it takes effect, and a person's change can be undone."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from cachepilot.store.store import Store
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256))
 SLO = Objective("/a", hit_ratio=0.5)
-"""Takes 100 MiB."""
+"""Needs 100 MiB."""
 
 
 def a_world(path: Path, *objectives: Objective) -> World:
@@ -54,7 +54,7 @@ def test_a_pin_that_keeps_every_slo_asks_nothing(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.service.pin(Pin(cgroup="/a", limit_bytes=120 * MIB))
     world.service.pin(Pin(cgroup="/a", policy="lfu"))
-    # One that is missed already is no news.
+    # An SLO that is missed already is not reported again.
     world.service.set_objective(Objective("/a", hit_ratio=0.99))
     world.run(1)
     world.service.pin(Pin(cgroup="/a", limit_bytes=121 * MIB))
@@ -102,12 +102,12 @@ def test_an_undo_that_misses_an_slo_says_what_it_costs(tmp_path: Path) -> None:
     assert str(refused.value).endswith(ACCEPTABLE) and stated(world) == before
     world.service.undo(accept_missed_slos=True)
     assert [one.limit_bytes for one in world.store.pins()] == [16 * MIB]
-    # What takes the cost away again asks nothing.
+    # An undo that removes the cost needs no confirmation.
     world.service.undo()
 
 
 def test_a_revert_that_misses_an_slo_says_what_it_costs(tmp_path: Path) -> None:
-    """What was in force before a change kept no SLO."""
+    """The setting before the change met no SLO."""
     world = a_world(tmp_path)
     before = Setting("default", 16 * MIB)
     now = Setting("default", world.plant.of("/a").limit_bytes)

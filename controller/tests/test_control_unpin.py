@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pin changed is put back by `unpin` where the autopilot would not choose it anew."""
+"""`unpin` restores what a pin changed, if the autopilot would not choose it by itself."""
 
 from pathlib import Path
 
@@ -115,7 +115,7 @@ def test_a_limit_that_somebody_sets_meanwhile_stays(tmp_path: Path, mode: Mode) 
     world.plant.of("/b").limit_bytes = world.plant.of("/b").target_bytes = 240 * MIB
     world.service.pin(Pin(cgroup="/a", limit_bytes=8 * MIB))
     world.run(20)
-    # There is no room for it to have its own again.
+    # There is no room for the tenant's own limit.
     world.service.unpin("/a")
     world.run(20)
     assert setting(world) == ("default", 16)

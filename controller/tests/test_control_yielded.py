@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits that somebody else sets, under the whole loop: no memory is moved until a person asks."""
+"""Limits that another program sets: the loop moves no memory until a person asks for it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ WHO = "memory.high was set to 134217728 by someone else"
 
 @dataclass
 class Contested(Plant):
-    """Somebody else sets `contested` limits to `THEIRS` whatever is asked; the agent yields."""
+    """A plant where another program sets `contested` limits to `THEIRS`, and the agent yields."""
 
     contested: Collection[str] = ()
     yielded_us: dict[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Contested(Plant):
         return found
 
     def take_asked(self, cgroup: str = "/a") -> list[int]:
-        """Limits that were asked for since."""
+        """Return and forget the limits that were ordered so far."""
         found = [limit for name, limit in self.asked if name == cgroup]
         self.asked.clear()
         return found
@@ -66,7 +66,7 @@ def a_world(path: Path, *objectives: Objective) -> tuple[World, Contested]:
 def test_no_more_is_asked_of_a_limit_that_was_yielded_and_explain_says_why(tmp_path: Path) -> None:
     world, plant = a_world(tmp_path)
     world.run(100)
-    # It had begun to give memory, and that is given up at the first rewriting.
+    # The tenant had begun to give memory, which stops at the first rewrite.
     assert 1 <= len(plant.take_asked()) <= 2
     detail = world.service.tenant("/a")
     assert detail.why.startswith(f"unchanged: another program sets its limit: {WHO}")
@@ -88,7 +88,7 @@ def test_memory_moves_again_once_a_person_asked_and_nobody_rewrites(tmp_path: Pa
     plant.contested = ()
     world.run(20)
     plant.take_asked()
-    # Also for the limit that it has.
+    # This also holds for a pin to the present limit.
     world.service.pin(Pin(cgroup="/a", limit_bytes=THEIRS))
     world.run(3)
     assert plant.take_asked() == [THEIRS]
@@ -133,5 +133,5 @@ def test_others_are_planned_beside_a_limit_that_exceeds_the_budget(tmp_path: Pat
     plant.budget_bytes = 160 * MIB
     world.run(100)
     assert world.service.nodes()[0].problem == ""
-    # Of its first memory it keeps half.
+    # The tenant keeps half of its first memory.
     assert plant.of("/b").limit_bytes == 64 * MIB

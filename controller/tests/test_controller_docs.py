@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's pages against the code: keys, routes, alerts, options, and the example."""
+"""The controller's pages agree with the code: keys, routes, alerts, options, the example."""
 
 import re
 import tomllib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law by which one recommendation replaces another, alone."""
+"""The rule by which one recommendation replaces another, in isolation."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from cachepilot.decide.memory.state import MemoryInterval
 
 
 def interval(gain: float, error: float = 0.01, **changes: object) -> MemoryInterval:
-    """One tenant that the rival gives more memory, by which it gains so much per second."""
+    """Return an interval in which the rival gives one tenant memory, with this gain per second."""
     seen = Tenant(400.0, 400.0, planned_mib=192.0).seen(0.0)
     one = replace(seen, worth_planned=seen.worth_now + gain, error=error)
     found = MemoryInterval(0.0, 1.0, {"/a": one}, 16 * MIB, "proportional_fairness")
@@ -49,7 +49,7 @@ def test_what_gains_nothing_is_given_up() -> None:
 
 @pytest.mark.parametrize("lasts", [1, 20])
 def test_noise_replaces_hardly_ever_whether_or_not_it_lasts(lasts: int) -> None:
-    """Of 200 rivals that are worth the same, in five minutes each; errors as large as told."""
+    """200 rivals are worth the same, for five minutes each, with errors as large as stated."""
     random, keep, replaced = np.random.default_rng(5), np.exp(-1 / lasts), 0
     for _ in range(200):
         noise, gains = float(random.standard_normal()), []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU time of a policy in the law of changes: it counts as pages that could be read in it."""
+"""The CPU time of a policy in the rules for changes: it counts as the pages readable in it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +20,7 @@ EAGER = DecideConfig(least_gain=0.0)
 
 @dataclass
 class World(PlainWorld):
-    """`cpu_us` are known of policies; those of `learnt` are, too, once they are in force."""
+    """A world with `cpu_us` per access of policies; those in `learnt` are learnt when in force."""
 
     cpu_us: dict[str, float] = field(default_factory=dict)
     learnt: dict[str, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class World(PlainWorld):
 
 
 def saving(pages: float, config: DecideConfig = EAGER, **known: float) -> World:
-    """`lru` saves so many pages of 10,000 accesses."""
+    """Return a world in which `lru` saves so many pages of 10,000 accesses."""
     truth = {"default": 0.5, "lru": 0.5 - pages / ACCESSES}
     world = World(truth, config=config, cpu_us=known)
     world.learn()
@@ -53,7 +53,7 @@ def in_lru(pages: float, **known: float) -> World:
 def test_one_hundredth_of_misses_is_worth_no_more_cpu_time_than_their_reads_take(
     cpu_us: float, swaps: list[str]
 ) -> None:
-    # 50 misses of 5000 are saved: 5 ms of reads, half a microsecond per access.
+    # 50 of 5000 misses are saved: 5 ms of reads, or half a microsecond per access.
     world = saving(50.0, lru=cpu_us)
     world.run(400)
     assert world.swaps == swaps
@@ -66,13 +66,13 @@ def test_a_policy_whose_cpu_time_is_learnt_on_trial_is_undone_and_not_tried_agai
     assert (undone.before, undone.after) == ("default", "lru")
     assert "pages" in undone.why and "CPU time counted as" in undone.why
     assert world.run(2000) == [] and world.swaps == ["lru", "default"]
-    # It saved what was told of it: that it costs more is known of its CPU time.
+    # `lru` saved what was predicted. Its higher cost is known from its CPU time.
     assert world.state.calibration.factors(0) == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
 @pytest.mark.parametrize("turnovers_s", [10.0, 20.0])
 def test_what_only_its_cpu_time_lost_says_nothing_of_its_misses(turnovers_s: float) -> None:
-    """A fifth of the misses is saved, as told, and twice as much CPU time spent."""
+    """A fifth of the misses is saved, as predicted, and twice as much CPU time is spent."""
     world = World({"default": 0.5, "lru": 0.4}, anew=0.0, tells_cost=False)
     world.cache_pages = turnovers_s * 0.5 * ACCESSES
     world.learn()
@@ -85,7 +85,7 @@ def test_a_policy_that_saves_more_than_its_cpu_time_is_chosen_and_kept() -> None
     world = saving(2000.0, DecideConfig(), lru=5.0)
     world.learnt["lru"] = 6.0
     live, kept = world.until(What.LIVE), world.until(What.CONFIRMED)
-    # A fifth of all accesses hit more, and a twentieth of that time goes to its programs.
+    # Hits save 0.2 of the time of an operation, and CPU time costs 0.05 of it.
     assert live.predicted == pytest.approx((ACCESSES / 0.85, 0.3))
     assert "CPU time" in live.why and "CPU time counted as" in kept.why
     assert world.run(300) == [] and world.in_force == "lru"
@@ -95,7 +95,7 @@ def test_a_policy_that_saves_more_than_its_cpu_time_is_chosen_and_kept() -> None
 def test_the_least_gain_is_of_misses_and_cpu_time_together(cpu_us: float, changes: bool) -> None:
     world = saving(300.0, DecideConfig(least_gain=0.02), lru=cpu_us)
     world.run(400)
-    # 0.03 of the time of an operation is saved by hits, 0.01 for each microsecond is lost.
+    # Hits save 0.03 of the time of an operation; each microsecond costs 0.01.
     assert bool(world.swaps) is changes
 
 
@@ -110,7 +110,7 @@ def test_a_policy_that_was_kept_goes_when_its_cpu_time_exceeds_what_it_saves() -
     world.cpu_us["lru"] = 15.0
     back = world.until(What.CONFIRMED)
     assert (back.before, back.after) == ("lru", "default")
-    # No miss is saved by that: 0.1 of the accesses miss again, and are predicted to.
+    # This saves no miss: 0.1 of the accesses miss again, as predicted.
     assert back.predicted is not None and back.predicted[1] == pytest.approx(0.5, abs=0.01)
 
 

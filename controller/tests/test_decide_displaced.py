@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pages were read in place of those that the default would have kept."""
+"""The number of pages that were read in place of pages that the default would have kept."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from cachepilot.decide.step import step
 
 
 def on_trial() -> World:
-    """`lru`, in a page cache that the default takes 300 s to miss once."""
+    """Return `lru` on trial, in a page cache that the default takes 300 s to miss once."""
     world = World({"default": 0.5, "lru": 0.3}, cache_pages=300 * 0.5 * ACCESSES, anew=0.0)
     world.tells_cost = False
     world.learn().until(What.LIVE)
@@ -26,7 +26,7 @@ def confirmed() -> World:
 
 
 def unseen(world: World, intervals: int) -> None:
-    """The agent tells of no counterfactual."""
+    """Run intervals in which the agent reports no counterfactual."""
     for _ in range(intervals):
         seen = replace(world.interval(), counterfactual=None)
         assert step(world.state, seen, world.config) == []
@@ -34,10 +34,10 @@ def unseen(world: World, intervals: int) -> None:
 
 @pytest.mark.parametrize("is_gap", [False, True])
 def test_pages_that_nobody_saw_being_read_were_displaced_all_the_same(is_gap: bool) -> None:
-    """Over a gap, and without counterfactuals: what was collected is given up."""
+    """Over a gap and without counterfactuals alike, the collected pages are given up."""
     world = confirmed()
     if is_gap:
-        # Three intervals count of it, and nothing is measured.
+        # The gap counts as three intervals, and nothing is measured in it.
         seen = replace(
             world.interval(), counterfactual=None, elapsed_s=3.0, accesses=0, misses=0,
             is_measured=False,
@@ -60,7 +60,7 @@ def test_a_rollback_reads_again_also_what_was_displaced_while_nothing_was_told()
 
 
 def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took() -> None:
-    """What is left of the misses comes by readahead: 16 pages by one read, of the default one."""
+    """One read brings 16 missed pages under `lru`, and one page under the default."""
     world = confirmed()
     before = world.state.displaced
     world.seen_as = lambda seen: replace(seen, weight=1 / 16)
@@ -70,7 +70,7 @@ def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took()
 
 
 def test_an_interval_without_accesses_in_which_the_limit_moved_displaces_nothing() -> None:
-    """Nothing is compared of it, but no page was read."""
+    """Nothing is compared in this interval, but no page was read either."""
     world = confirmed()
     before = world.state.displaced
     world.seen_as = lambda seen: replace(seen, accesses=0.0, misses=0.0, counterfactual=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: leads, what they must exceed, and what an interval without merit leaves of them."""
+"""Evidence: leads, the bounds that they must exceed, and what is left of them without merit."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -40,7 +40,7 @@ SAME = dict.fromkeys(NAMES, 1600.0)
 def take(
     state: PolicyState, found: Counterfactual, misses: float | None = None, in_force: str = NAMES[0]
 ) -> Evidence:
-    """Takes an interval of one second, as predicted unless `misses` are told."""
+    """Take an interval of one second, with the predicted misses unless `misses` are given."""
     predicted = float(found.misses[found.policies.index(in_force)].sum())
     seen = Interval(
         time_s=1.0,
@@ -61,7 +61,7 @@ def take(
 def climb_on(
     climb: Climb, saved: Any, accesses: float = 1.0, elapsed_s: float = 1.0, rate: float = 0.0
 ) -> Climbs:
-    """An interval of one tenant: pages saved by policy and group."""
+    """Take an interval of one tenant: pages saved by policy and group."""
     found = Climbs.of([climb])
     pages = np.asarray(saved)[None]
     found.take(pages, np.array([accesses]), np.array([rate]), elapsed_s, 0.0 * pages[:, :, 0])
@@ -74,7 +74,7 @@ def plain(**misses: float) -> Counterfactual:
 
 
 def scattered(per_group: Any) -> Counterfactual:
-    """Of `lru` each group of pages misses so many fewer than of the others."""
+    """Return a counterfactual in which `lru` saves so many pages of each group."""
     found = plain()
     found.misses[1] -= np.asarray(per_group)
     return found
@@ -107,7 +107,7 @@ def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -
 
 
 def bound(cost: float, looks: float = 1.0) -> float:
-    """Standard errors that noise exceeds as seldom as it may: two policies, so many looks."""
+    """Return the bound on noise in standard errors, for two policies and so many looks."""
     may_lose = CONFIG.false_loss_s * SAME["default"]
     chance = min(0.5, may_lose / cost) / (2 * looks)
     return float(stats.t.ppf(1 - chance, GROUPS - 1))
@@ -150,7 +150,7 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
 def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
     lasts: float, leads: dict[str, tuple[float, float]]
 ) -> None:
-    """At one time; two policies together, after as many intervals of the regime, or of the lead."""
+    """At one time, two policies together, after so many intervals of the regime or the lead."""
     random, runs, cost = np.random.default_rng(4), 300, 200.0
     states = [
         PolicyState(policies=list(NAMES), leads=leads, lead_s=40.0, climb=Climb())
@@ -199,7 +199,7 @@ def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
 
 
 def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
-    """Errors of the earlier sample are in the sum; intervals without any add none."""
+    """The errors of the earlier sample stay in the sum; intervals without errors add none."""
     climb, random = Climb(), np.random.default_rng(1)
     climb.restart(1, GROUPS)
     for _ in range(20):
@@ -311,7 +311,7 @@ def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
 
 
 def test_evidence_is_of_one_regime() -> None:
-    """What was not enough under the earlier workload is not made enough by its end."""
+    """Evidence that was too weak under the earlier workload is not made sufficient by its end."""
     state = PolicyState(in_force="default", lost={"mru": 1.0})
     for _ in range(9):
         take(state, plain(lru=1500.0, mru=4000.0))
@@ -332,7 +332,7 @@ def test_workloads_that_only_scatter_leave_the_calibration(after_s: float, kept:
 
 
 def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
-    """And when a policy gains later, it is chosen; intervals of the hours after that are longer."""
+    """A policy that gains later is chosen. The intervals of the hours after that are longer."""
     offs = (0.5, 1.0, 1.5)
     worlds = [World(dict.fromkeys(("default", "lru"), 0.1 * off)) for off in offs]
     for world in worlds:
@@ -345,13 +345,13 @@ def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
     for world in worlds:
         world.elapsed_s = 10.0
     run_all(worlds, 4 * 360)
-    # Hours later what is known of the default has faded, and gains are still gains.
+    # Hours later, knowledge of the default has faded, and gains are still gains.
     for off, world in zip(offs, worlds, strict=True):
         assert world.state.excess < 0.9 * world.lost < 0, off
 
 
 def test_what_may_be_read_anew_ends_though_nothing_is() -> None:
-    """Below the prediction all counts: a policy must not seem better and better."""
+    """Below the prediction every page counts: a policy must not seem better and better."""
     state, random = PolicyState(in_force="default"), np.random.default_rng(3)
     for _ in range(60):
         take(state, plain(), misses=1600.0)

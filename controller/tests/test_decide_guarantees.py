@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of the decider whatever it is shown, and what changes without merit cost at most."""
+"""Guarantees of the decider for any input, and the largest cost of changes without merit."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def counterfactual(
     seed: int,
     rate: float,
 ) -> Counterfactual:
-    """Any misses of any candidates; groups differ between intervals too."""
+    """Return any misses of any candidates. Groups differ between intervals too."""
     scale, reread, cache_pages = pages
     random = np.random.default_rng(seed)
     misses = scale * random.random((len(names), groups))
@@ -67,13 +67,13 @@ INTERVALS = st.fixed_dictionaries(
         "refused": st.sampled_from([None, None, "it does not load"]),
     }
 )
-"""Any but for the policy in force, which is that wanted before, or any other."""
+"""Any interval, except for the policy in force: the one wanted before, or any other."""
 STREAMS = st.lists(INTERVALS, min_size=1, max_size=25)
 Stream = list[dict[str, Any]]
 
 
 class Course:
-    """The decider over a stream of intervals, of a node that may obey or not."""
+    """The decider over a stream of intervals, on a node that may obey or not."""
 
     def __init__(self, stream: Stream, allowed: frozenset[str]) -> None:
         self.state, self.outcomes = PolicyState(), list[Outcome]()
@@ -81,7 +81,7 @@ class Course:
         self._time_s, self._in_force = 0.0, "default"
 
     def next_interval(self, one: dict[str, Any]) -> Interval:
-        """What is seen next; policies that are not allowed are never in force."""
+        """Return the next interval. A policy that is not allowed is never in force."""
         told = dict(one)
         obeys, other = told.pop("obeys"), told.pop("other")
         if other in self._allowed:
@@ -99,7 +99,7 @@ class Course:
         )
 
     def __iter__(self) -> Iterator[tuple[PolicyState, Interval, list[Outcome]]]:
-        """By interval: the state before it, what was seen, and what was decided."""
+        """Yield, for each interval, the state before it, the interval, and the decisions."""
         for one in self._stream:
             seen, before = self.next_interval(one), deepcopy(self.state)
             yield before, seen, self._decide(seen)
@@ -122,7 +122,7 @@ def is_finite_and_can_be_stored(state: PolicyState) -> None:
     json.dumps(asdict(state), allow_nan=False, default=lambda values: values.tolist())
     known = state.calibration.values
     assert len({len(state.policies), len(state.climb.values), known.shape[1]}) == 1
-    # The excess of a variance is an estimate: of few intervals it may be below zero.
+    # The excess of a variance is an estimate: over few intervals it may be below zero.
     assert (known[np.arange(len(known)) != SCATTER] >= 0).all()
 
 
@@ -151,9 +151,9 @@ def begins_none_where_it_is_held_or_pinned(
 def test_whatever_is_shown_each_step_is_one_that_the_law_allows(
     stream: Stream, allowed: frozenset[str]
 ) -> None:
-    """Of the same streams, as to draw one takes far longer than to decide it.
+    """One test checks all rules on the same stream, as drawing one takes longer than deciding it.
 
-    Decided again, the same is decided, and the intervals are left as they were.
+    Deciding the same stream again gives the same decisions, and does not change the intervals.
     """
     copied = deepcopy(stream)
     course, *others = (Course(some, allowed) for some in (stream, stream, copied))
@@ -168,10 +168,11 @@ def test_whatever_is_shown_each_step_is_one_that_the_law_allows(
 
 
 def most_lost(truth: float, undone: int) -> float:
-    """What so many undone changes may cost where the default misses half.
+    """Return the largest cost of so many undone changes, if the default misses half.
 
-    Each reads its cost anew there and back. Before it is undone it reads more for the least number
-    of intervals, or until that is beyond 3.5 errors of the sample in as many again.
+    Each change reads its cost twice, there and back. Until it is undone it reads more for the
+    least number of intervals, or until the excess is beyond 3.5 errors of the sample in as many
+    again.
     """
     excess = max(0.0, truth - 0.5) * ACCESSES
     error = 3.5 * np.sqrt(2 * 0.5 * ACCESSES * 2 * LEAST_INTERVALS / RATE) if excess else 0.0
@@ -186,7 +187,7 @@ def test_without_any_effect_few_changes_are_made_and_little_is_lost() -> None:
         assert world.lost <= most_lost(0.5, 3), seed
     changes = sum(name != "default" for world in worlds for name in world.swaps)
     lost = sum(world.lost for world in worlds)
-    # Of 7 policies in 7200 intervals: about one change in ten minutes.
+    # 7 policies in 7200 intervals: about one change in ten minutes.
     assert changes <= 18 and lost <= 12 * 3 * COST
 
 

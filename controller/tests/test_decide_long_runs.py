@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened hours ago neither hides what policies gain now nor is paid for by them."""
+"""The past of hours ago neither hides what policies gain now nor pays for what they lose."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SLOW_PAGES = 500 * CACHE_PAGES
 
 
 def slow_on_trial() -> World:
-    """`lru` saves two fifths of the misses, and is on trial for two intervals."""
+    """Return a world two intervals into the trial of `lru`, which saves two fifths."""
     truth = {"default": 0.5, "lru": 0.3}
     world = World(truth, cache_pages=SLOW_PAGES, anew=0.0, tells_cost=False).learn()
     world.until(What.LIVE)
@@ -26,7 +26,7 @@ def slow_on_trial() -> World:
 def test_a_policy_that_was_hardly_ahead_for_hours_is_chosen_as_soon_as_it_gains(
     hours: float,
 ) -> None:
-    """It saves a thousandth of the misses at first, and a fifth from then on."""
+    """`lru` saves a thousandth of the misses at first, and a fifth from then on."""
     world = World({"default": 0.5, "lru": 0.4995}).learn(300)
     assert world.run(int(hours * HOUR)) == []
     world.truth["lru"] = 0.4
@@ -40,7 +40,7 @@ def test_what_is_worth_a_change_is_found_though_it_is_little() -> None:
 
 
 def test_noise_is_not_taken_for_pages_that_a_change_reads_again() -> None:
-    """A page cache that takes minutes to be missed once: what is measured scatters by a half."""
+    """The page cache takes minutes to be missed once, and measured misses scatter by a half."""
     world = slow_on_trial()
     world.truth["lru"] = 0.9
     world.until(What.UNDONE)
@@ -53,7 +53,7 @@ def test_noise_is_not_taken_for_pages_that_a_change_reads_again() -> None:
 
 
 def test_a_rollback_reads_no_more_than_was_read_since() -> None:
-    """Of a large page cache: what was not displaced is there yet."""
+    """In a large page cache, the pages that were not displaced are still there."""
     world = slow_on_trial()
     trial = world.state.trial
     assert trial is not None and trial.displaced is not None

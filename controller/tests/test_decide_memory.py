@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law for memory, as a pure step: when limits change, and when they go back."""
+"""The rules for memory as a pure function: when limits change, and when they are rolled back."""
 
 import math
 
@@ -93,7 +93,7 @@ def test_a_sum_of_noise_is_beyond_its_bound_at_any_time_no_oftener_than_stated()
                 return True
         return False
 
-    # Three standard errors of a share above it. `bound`, which one look uses, is beyond that.
+    # Allow three standard errors of the share. `bound`, which is for one look, is beyond that.
     beyond = sum(is_ever_beyond() for _ in range(runs))
     assert beyond <= runs * (alpha + 3 * math.sqrt(alpha / runs))
 
@@ -141,7 +141,7 @@ def test_what_a_tenant_keeps_is_given_back_once_it_lacked_what_that_costs() -> N
 
 
 SLO = {"has_slo": True, "worth_planned": 0.0}
-"""Nothing is gained by what is done for these."""
+"""Changes for these tenants gain nothing for the goal."""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ SLO = {"has_slo": True, "worth_planned": 0.0}
         ({"below": 0.1}, {**SLO, "aimed_planned": 0.6}, 0, True),
         ({"below": 0.1}, {**SLO, "aimed_planned": 0.6}, 1, False),
         ({**SLO, "aimed": 0.6}, {"below_planned": 0.1}, 0, False),
-        # An SLO that cannot be kept comes after what tenants of its priority keep.
+        # An SLO that cannot be met comes after what tenants of its priority keep.
         ({"below": 0.1}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 0, True),
         ({"below": 0.1}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 1, False),
         ({**SLO, "reached": 0.9}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 1, True),
@@ -226,7 +226,7 @@ def test_while_a_page_cache_turns_over_after_a_swap_nothing_is_judged() -> None:
     assert change.since.intervals > 0
     donor.changes = {"is_settling": True, "worth_measured": -50.0}
     assert node.run(30) == [] and change.gained.total > 0
-    # What was predicted under the earlier policy is predicted anew.
+    # The prediction under the earlier policy is replaced by a new one.
     assert change.expected is None and change.since.intervals == 0
     donor.changes = {}
     assert node.run(10) == [Event.KEPT]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose budget does not allow for all that a plan takes from it gives a part, and delays nobody."""
+"""A donor whose budget is too small for the whole plan gives a part, and delays nobody."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,10 +48,11 @@ def test_who_cannot_afford_anything_keeps_nobody_else_from_giving() -> None:
 @pytest.mark.parametrize(
     ("most_s", "kept_ops", "pages"),
     [
-        # Without any hit it does 6,667 operations per second: that is enough.
+        # Without any hit it does 6,667 operations per second, which is enough.
         (0.0, 6_000.0, 100_000),
         (-1.0, 6_000.0, 0),
-        # A read takes 100 us, of which what is between 20,000 and what it keeps is no loss.
+        # A read takes 100 us. The loss between 20,000 op/s and what the tenant keeps does not
+        # count.
         (1.0, 20_000.0, 10_000),
         (1.0, 18_000.0, 10_588),
         (10.0, 20_000.0, 100_000),
@@ -84,7 +85,7 @@ def test_hits_are_those_of_a_page_cache_that_is_read_again_once() -> None:
     known = Turnover()
     assert taken(known, *[(500, 400)] * 3) is None
     assert taken(known, (500, 400)) == 300
-    # One that begins to hit is known to before it is read again.
+    # If a tenant begins to hit, that is known before it has read its page cache again.
     assert taken(known, *[(500, 0)] * 2) == 1100
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gave memory by what was certain: what it lost of that counts when the change is judged."""
+"""Donors that gave memory by certain knowledge: their loss counts when the change is judged."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from cachepilot.domain.decisions import Event, Reading
 
 
 def of_miss(miss: float) -> float:
-    """Log throughput at a miss ratio."""
+    """Return the log throughput at a miss ratio."""
     return -math.log(0.05 + miss)
 
 
 @dataclass
 class Certain(Tenant):
-    """Its curve is doubted. It hits 8% with more than `least_mib`, and nothing below."""
+    """A tenant whose curve has low confidence. It hits 8% above `least_mib`, and nothing below."""
 
     least_mib: float = 64.0
     hits: float = 0.08
@@ -28,7 +28,7 @@ class Certain(Tenant):
         hits = self.hits if self.limit_mib > self.least_mib else 0.0
 
         def miss_at(at: float) -> float:
-            """By what is certain, which is the hits at the present limit."""
+            """Return the certain miss ratio, which is that of the hits at the present limit."""
             return 1.0 - hits if at >= limit else 1.0
 
         return replace(
@@ -41,7 +41,7 @@ class Certain(Tenant):
 
 @dataclass
 class Calibrated(Tenant):
-    """Its curve agrees with what was measured at its first limit."""
+    """A tenant whose curve agrees with the measurement at its first limit."""
 
     def seen(self, noise: float) -> MemoryTenant:
         found = super().seen(noise)
@@ -56,7 +56,7 @@ class Calibrated(Tenant):
 def test_what_a_donor_hit_when_it_gave_counts_though_it_hits_nothing_now(
     knee_mib: float, is_kept: bool
 ) -> None:
-    """Who gets it gains more or less than the donor loses; its curve promises more than either."""
+    """The taker gains more or less than the donor loses. Its curve predicts more than either."""
     node = Node(
         Calibrated(knee_mib, 400.0, planned_mib=192.0), Certain(400.0, 400.0, planned_mib=64.0)
     )
@@ -68,7 +68,7 @@ def test_what_a_donor_hit_when_it_gave_counts_though_it_hits_nothing_now(
 
 @pytest.mark.parametrize("is_needed", [False, True])
 def test_what_a_need_took_of_a_donor_is_no_loss_by_the_change_for_gain(is_needed: bool) -> None:
-    """`/1` gave 32 MiB for the gain of `/0`; for the need of `/2` another 32 MiB, with all hits."""
+    """`/1` gave 32 MiB for the gain of `/0`, and 32 MiB with all its hits for the need of `/2`."""
     node = Node(
         Tenant(400.0, 400.0, 160.0, 160.0),
         Certain(400.0, 400.0, 64.0, 64.0, least_mib=96.0, hits=0.4),

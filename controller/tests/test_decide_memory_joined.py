@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is needed joins a change of memory for gain: each is decided by its own rule."""
+"""Needed memory joins a change for gain: each part is decided by its own rule."""
 
 import pytest
 from memory_node import MIB, Node, Tenant, pair
@@ -33,7 +33,7 @@ def test_what_is_needed_joins_a_change_for_gain_which_is_judged_all_the_same(
     assert found == [event]
     taker.planned_mib, donor.planned_mib = (176.0, 64.0) if event is Event.KEPT else (128.0, 112.0)
     node.run(12)
-    # What was needed stays: it comes out of what the change moved, or else of who gave.
+    # What was needed stays. It comes from what the change moved, or else from the donor.
     ends = (176.0, 64.0, 144.0) if event is Event.KEPT else (128.0, 112.0, 144.0)
     assert (taker.limit_mib, donor.limit_mib, other.limit_mib) == ends
 
@@ -85,7 +85,7 @@ def test_what_is_needed_beyond_a_gain_stays_when_the_goal_changes() -> None:
 
 
 def unjudged(lost: float = 0.0) -> int:
-    """After how many intervals a change that scatter keeps from being judged goes on."""
+    """Return after how many intervals a change goes on if scatter keeps it from being judged."""
     taker, donor = pair()
     third = Tenant(20.0, 20.0)
     node = Node(taker, donor, third, seed=1, scatter=10.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders that take effect or do not, what others put in force, and page caches that settle."""
+"""Orders with and without effect, what others put in force, and page caches that settle."""
 
 from dataclasses import replace
 
@@ -93,7 +93,7 @@ def test_what_was_on_trial_as_an_operator_took_over_has_yet_to_prove_itself() ->
 
 
 def test_an_order_under_way_as_an_operator_took_over_has_yet_to_prove_itself() -> None:
-    """It takes effect in the very interval from which on others decide."""
+    """The order takes effect in the very interval from which on others decide."""
     world = promising().learn(300)
     world.until(What.LIVE)
     world.may_change = False
@@ -113,7 +113,7 @@ def test_a_way_back_that_an_operator_stopped_has_yet_to_be_gone() -> None:
 
 @pytest.mark.parametrize(("lru", "ends"), [(0.5, "default"), (0.3, "lru")])
 def test_what_an_operator_attached_has_yet_to_prove_itself(lru: float, ends: str) -> None:
-    """In place of a default that was settled; as long as the operator decides it stays."""
+    """The operator replaces a settled default. The policy stays while the operator decides."""
     world = World({"default": 0.5, "lru": lru}, told={"lru": 0.3}).learn(300)
     world.may_change, world.in_force = False, "lru"
     assert world.run(300) == [] and world.in_force == "lru"
@@ -136,7 +136,7 @@ def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:
 def test_what_replaced_a_policy_that_may_no_longer_be_had_proves_itself_against_the_default(
     is_undone: bool,
 ) -> None:
-    """`mru` saves nothing of what is predicted. It is on trial, or on its way back to `lru`."""
+    """`mru` saves nothing of what is predicted. It is on trial, or on its rollback to `lru`."""
     world = in_lru(default=0.41)
     world.told["mru"] = 0.2
     while world.in_force != "mru":
@@ -211,7 +211,7 @@ def test_an_interval_without_counterfactuals_judges_nothing() -> None:
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["of others", "of nothing"])
 def test_a_policy_that_the_node_does_not_simulate_is_left_alone(is_told: bool) -> None:
-    """Attached by hand where any policy is allowed: the one in force is among them."""
+    """It was attached by hand where any policy is allowed, so it is one of the allowed."""
     world = saving().learn()
 
     def own(seen: Interval) -> Interval:
@@ -224,7 +224,7 @@ def test_a_policy_that_the_node_does_not_simulate_is_left_alone(is_told: bool) -
 
 
 def test_a_policy_that_is_found_in_force_proves_itself_once_it_is_simulated() -> None:
-    """The first snapshot of a controller tells of no interval yet."""
+    """The first snapshot of a controller reports no interval yet."""
     world = World({"default": 0.5, "lru": 0.55}, in_force="lru")
     world.seen_as = lambda seen: replace(seen, counterfactual=None)
     assert world.run(3) == []

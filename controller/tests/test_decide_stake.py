@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page caches that are read slowly: what a change may lose is what fits into the budget."""
+"""Page caches that are read slowly: a change may lose only what fits into the budget."""
 
 from copy import deepcopy
 from itertools import product
@@ -25,12 +25,12 @@ from cachepilot.decide.state import PolicyState
 
 
 def pages_of(turnovers_s: float) -> float:
-    """A page cache that the default takes so long to miss once, at a miss ratio of 0.5."""
+    """Return a page cache that the default takes so long to miss once, at a miss ratio of 0.5."""
     return turnovers_s * 0.5 * ACCESSES
 
 
 def slow(turnovers_s: float, seed: int | None = None, **truth: float) -> World:
-    """A swap reads nothing anew."""
+    """Return a world in which a swap reads nothing again."""
     return World(truth, seed=seed, cache_pages=pages_of(turnovers_s), anew=0.0)
 
 
@@ -41,7 +41,7 @@ def slow(turnovers_s: float, seed: int | None = None, **truth: float) -> World:
 def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
     told: float, in_force: str, share: float
 ) -> None:
-    """What the policy in force has collected is given up, by a change to the default, too."""
+    """A change gives up what the policy in force has collected, also a change to the default."""
     world = World({"default": 0.5, "lru": 0.4, "mru": 0.3}, in_force=in_force)
     seen = world.interval()
     assert seen.counterfactual is not None
@@ -68,7 +68,7 @@ def test_a_trial_has_not_had_the_time_to_collect_what_a_rollback_would_give_up()
 
 
 def granted(world: World) -> float:
-    """Pages that changes may cost beforehand."""
+    """Return the pages that changes may cost in advance."""
     return world.config.loss_share * world.config.reserve_s * world.truth["default"] * ACCESSES
 
 
@@ -76,7 +76,7 @@ def granted(world: World) -> float:
 def test_a_page_cache_that_is_read_slowly_gets_the_policy_that_saves_within_seconds(
     turnovers_s: float,
 ) -> None:
-    """In so many seconds the default misses as many pages as it has."""
+    """In so many seconds the default misses as many pages as the page cache has."""
     world = World({"default": 0.5, "lru": 0.3}, cache_pages=pages_of(turnovers_s), anew=0.0)
     intervals = int(granted(world) / (0.2 * ACCESSES))
     assert world.run(intervals) == [] and kinds(world.run(1)) == [What.LIVE]
@@ -85,7 +85,7 @@ def test_a_page_cache_that_is_read_slowly_gets_the_policy_that_saves_within_seco
 
 
 def test_a_change_of_a_page_cache_that_is_read_slowly_is_undone_within_the_budget() -> None:
-    """But for three intervals; what the rollback may read again is left."""
+    """Three intervals may exceed it. The part for the reads of the rollback stays unused."""
     worlds = {
         (turnovers_s, truth): slow(turnovers_s, default=0.5, lru=truth)
         for turnovers_s, truth in product((30.0, 300.0, 3000.0), (0.52, 0.6, 0.8, 1.0))
@@ -104,7 +104,7 @@ def test_a_change_of_a_page_cache_that_is_read_slowly_is_undone_within_the_budge
 
 @pytest.mark.parametrize("turnovers_s", [10.0, 300.0, 3000.0])
 def test_a_policy_that_was_found_in_force_is_undone_within_the_budget(turnovers_s: float) -> None:
-    """As after the loss of the store; but for three intervals and the rollback."""
+    """As after the loss of the store. Three intervals and the rollback may exceed the budget."""
     world = slow(turnovers_s, default=0.5, lru=0.53)
     world.tells_cost, world.in_force = False, "lru"
     world.until(What.UNDONE, 1000)
@@ -149,7 +149,7 @@ def test_a_load_that_falls_begins_no_change_sooner(load: float) -> None:
 
 
 def test_policies_that_are_best_in_turn_lose_no_more_than_the_budget() -> None:
-    """But for rollbacks; what these read is read over a third of the time for the page cache."""
+    """Rollbacks may exceed it. They read over a third of the time that the page cache takes."""
     worlds, turns_s = [], []
     for turnovers_s, turn_s in product((60.0, 300.0), (60, 120, 300)):
         world = slow(turnovers_s, default=0.5, lru=0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law of changes: what begins one, what confirms it, and which way back there is."""
+"""The rules for changes of policy: what begins, confirms and rolls back a change."""
 
 from dataclasses import replace
 
@@ -60,7 +60,7 @@ def test_a_change_that_reads_more_is_undone_after_the_least_intervals() -> None:
 
 @pytest.mark.parametrize("loses", [0.0, 0.35])
 def test_a_loss_of_a_moment_ends_no_change_that_gained_more_before(loses: float) -> None:
-    """The default misses less for some seconds, and a change of this cost may lose as much."""
+    """The default misses less for some seconds. A change of this cost may lose as much."""
     world = saving()
     world.run(4)
     world.truth |= {"default": 0.3, "lru": 0.3 + loses}
@@ -154,7 +154,7 @@ def test_a_change_waits_until_the_worst_that_it_may_cost_is_in_the_budget() -> N
 
 @pytest.mark.parametrize("truth", [0.6, 0.8, 1.0])
 def test_a_change_is_undone_before_it_costs_more_than_the_budget(truth: float) -> None:
-    """However little is sure, but for two intervals."""
+    """However uncertain the loss is, only two intervals may exceed the budget."""
     world = promising()
     world.truth["lru"] = truth
     state, left = world.state, WORST * COST
@@ -174,7 +174,7 @@ def test_what_a_policy_cost_that_was_undone_raises_what_it_must_save() -> None:
 
 
 def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated() -> None:
-    """What was measured of the default in a few intervals that scatter makes the change a gain."""
+    """A calibration from a few scattering intervals of the default makes the change look a gain."""
     worlds = [
         World({"default": 0.5, "lru": 0.56}, told={"lru": 0.45}, seed=seed) for seed in range(4)
     ]
@@ -188,7 +188,7 @@ def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(
 
 
 def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_save() -> None:
-    """Both gain in alternate intervals; the change is begun ever more seldom."""
+    """Both gain in alternate intervals, and the change begins more and more rarely."""
     world, begun = World({"default": 0.6, "lru": 0.6}).learn(), []
     for i in range(400):
         world.truth = {"default": 0.8, "lru": 0.4} if i % 2 else {"default": 0.4, "lru": 0.74}
@@ -198,7 +198,7 @@ def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_sa
 
 
 def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> None:
-    """`lru` is simulated well in times that are too short to fill its page cache."""
+    """`lru` is simulated well in regimes that are too short to fill its page cache."""
     world = saving(mru=0.5).learn()
     world.truth["lru"] = 0.5
     world.until(What.LIVE)
@@ -209,7 +209,7 @@ def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> N
 
 
 def test_what_is_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
-    """Of a page cache so large that the budget holds no way back."""
+    """The page cache is so large that the budget does not cover a rollback."""
     config, shares = DecideConfig(reserve_s=10.0), {"default": 0.5, "lru": 0.4}
     worlds = [World(dict(shares), in_force="lru", config=config) for _ in range(6)]
     for seed, world in enumerate(worlds):
@@ -219,7 +219,7 @@ def test_what_is_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
 
 
 def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None:
-    """What is measured scatters by half: a saving of a twelfth could not be told from it."""
+    """Measured misses scatter by half, so a saving of a twelfth cannot be distinguished."""
     random = np.random.default_rng(1)
     world = World({"default": 0.5, "lru": 0.46}, config=EAGER)
     for i in range(400):
@@ -227,7 +227,7 @@ def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None
         scatter = 0.5 if i < 200 else 0.0
         noisy = replace(seen, misses=seen.misses * (1 + scatter * random.standard_normal()))
         found = step(world.state, noisy, world.config)
-        # The first intervals say nothing of how far they scatter.
+        # The first intervals do not show yet how far they scatter.
         assert found == [] or i < 5 or i > 200
     assert world.in_force == "lru"
 
@@ -293,7 +293,10 @@ def test_the_end_of_a_trial_is_told_beforehand() -> None:
 
 
 def flipping(rounds: int, length: int = 60) -> World:
-    """`lru` and `mru` are best in turn; nobody tells. After so many rounds `lru`'s turn begins."""
+    """Return a world where `lru` and `mru` are best in turn, which nobody announces.
+
+    After so many rounds the turn of `lru` begins.
+    """
     world = World({"default": 0.5, "lru": 0.5, "mru": 0.5}).learn(20)
     for turn in range(2 * rounds + 1):
         best, other = ("lru", "mru") if turn % 2 == 0 else ("mru", "lru")
@@ -309,7 +312,7 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     (abandoned_or_live, *_) = world.run(2)
     assert world.state.wanted == "lru" or world.in_force == "lru"
     assert world.state.leads["mru"][0] > 0 and abandoned_or_live.what is not What.UNDONE
-    # For the first time its lead has to reach what a change costs, and twice that of one behind.
+    # Without an earlier turn, its lead must first reach the cost of a change.
     new = flipping(0)
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
 
@@ -342,7 +345,7 @@ def test_a_policy_that_was_not_confirmed_is_not_known_to_be_best() -> None:
 
 
 def test_tenants_are_decided_together_as_each_is_alone() -> None:
-    """Of unlike candidates, some of them with changes on trial."""
+    """The candidates differ, and some tenants have changes on trial."""
     shares = [{"default": 0.5, "lru": 0.5 - 0.1 * i, "mru": 0.6} for i in range(4)]
     shares += [{"default": 0.5, "lru": 0.3}]
     alone, together = ([World(one, seed=i) for i, one in enumerate(shares)] for _ in range(2))

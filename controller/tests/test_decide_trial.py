@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of one change: what confirms it, what undoes it, and how much gains scatter."""
+"""The trial of one change: what confirms it, what undoes it, and how much gains scatter."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,9 +29,9 @@ def a_trial(factor: float = 1.0) -> Trial:
 
 
 def after(gains: list[float], promised: float = 0.0) -> Trial:
-    """A trial of which every interval gained so much, and promised as much as is told.
+    """Return a trial with these gains by interval. Each interval predicts a gain of `promised`.
 
-    Every page is sampled; each interval has as many misses of the earlier policy.
+    Every page is sampled. The earlier policy misses the same number of pages in each interval.
     """
     trial = a_trial()
     for gained in gains:
@@ -40,14 +40,14 @@ def after(gains: list[float], promised: float = 0.0) -> Trial:
 
 
 def settled(gains: list[float], promised: float = 0.0) -> Trial:
-    """The same after intervals in which pages are read anew, that neither gained nor promised."""
+    """Return a trial whose first intervals, in which pages are read again, have no gain."""
     trial = after([0.0] * READ_ANEW + gains)
     trial.expected = promised
     return trial
 
 
 def autoregressive(r: float, count: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """A stationary series of variance 1 about 5."""
+    """Return a stationary series with mean 5 and variance 1."""
     found = np.empty(count)
     found[0] = random.standard_normal()
     for i in range(1, count):
@@ -56,7 +56,7 @@ def autoregressive(r: float, count: int, random: np.random.Generator) -> NDArray
 
 
 def oracle(gains: NDArray[np.float64]) -> float:
-    """The standard error of the sum of a first-order autoregressive series, written out."""
+    """Return the standard error of the sum of a first-order autoregressive series."""
     off = gains - gains.mean()
     lagged = (off[1:] * off[:-1]).mean()
     r = np.clip(lagged / gains.var(), 0.0, AUTOCORRELATION_MAX)
@@ -100,10 +100,10 @@ def test_the_bound_is_the_quantile_of_students_t(groups: int, chance: float) -> 
 def on_trial(
     errors: NDArray[np.float64], calibrated: int, rate: float = 0.0, alpha: float = 0.01
 ) -> tuple[bool, Trial]:
-    """Whether a change that gains nothing is ever confirmed; errors by interval and group.
+    """Return whether a change without gain is ever confirmed, and its trial.
 
-    Of a policy that misses 100 pages of each group; what it was off by in the first `calibrated`
-    intervals is calibrated away.
+    `errors` are by interval and group. The policy misses 100 pages of each group. The mean
+    error of the first `calibrated` intervals is calibrated away.
     """
     predicted = 100.0 + errors
     trial = a_trial()
@@ -132,7 +132,7 @@ def test_what_gains_nothing_is_confirmed_no_oftener_than_told_however_errors_las
 
 
 def test_noise_that_is_new_each_interval_confirms_no_oftener_than_told() -> None:
-    """At any look of a few hundred intervals."""
+    """Of all looks in a few hundred intervals, at most this share of runs confirms."""
     random, runs, alpha, confirmed = np.random.default_rng(7), 2000, 0.01, 0
     would_cost = np.full(GROUPS, 1000.0 / GROUPS)
     for _ in range(runs):
@@ -148,7 +148,7 @@ def test_noise_that_is_new_each_interval_confirms_no_oftener_than_told() -> None
 def skewed(
     random: np.random.Generator, skew: float, scatter: float
 ) -> Callable[[Interval], Interval]:
-    """Some groups are told to miss more than others; what is measured scatters."""
+    """Return a function that predicts more misses of some groups, and scatters measured misses."""
     shares = np.exp(skew * random.standard_normal(GROUPS))
     shares /= shares.mean()
     scattered = scattering(random, scatter)
@@ -164,9 +164,9 @@ def skewed(
 @pytest.mark.parametrize("skew", [0.0, 0.7])
 @pytest.mark.parametrize("scatter", [0.1, 0.3])
 def test_a_calibration_that_scatters_confirms_nothing(scatter: float, skew: float) -> None:
-    """Equal policies, of which one is predicted to save; what is measured scatters.
+    """The policies are equal, but one is predicted to save; measured misses scatter.
 
-    Groups may miss more than others all the time: that is no noise of the sample.
+    Some groups may miss more than others all the time. This is no noise of the sample.
     """
     worlds = [World({"default": 0.5, "lru": 0.5}, told={"lru": 0.46}) for _ in range(40)]
     for seed, world in enumerate(worlds):
@@ -194,12 +194,12 @@ def test_an_error_that_stays_is_calibrated_away_and_one_that_is_new_is_not() -> 
     assert trial.standard_error() == pytest.approx(0.0, abs=1e-6)
     same[30:] = 10 * random.standard_normal(GROUPS)
     _, trial = on_trial(same, 30)
-    # 30 intervals of sixteen groups, each off by 10 then and now.
+    # 30 intervals of sixteen groups. Each is off by 10 in the calibration and in the trial.
     assert trial.standard_error() == pytest.approx(30 * 10 * sqrt(2 * GROUPS), rel=0.4)
 
 
 def test_what_gains_scatter_with_the_load_is_no_error() -> None:
-    """The same share is saved of a load that rises a hundredfold, and ends."""
+    """The same share is saved of a load that rises a hundredfold, and then ends."""
     random, trial = np.random.default_rng(4), a_trial()
     shares = random.normal(0.3, 0.01, 40)
     loads = np.concatenate((np.geomspace(1e4, 1e6, 20), np.full(10, 1e6), np.zeros(10)))
@@ -275,7 +275,7 @@ def test_an_interval_is_taken_by_what_the_earlier_policy_would_have_missed() -> 
     trial.take(would_cost=np.array([60.0, 40.0]), misses=70.0, raw=120.0, rate=0.25)
     trial.take(would_cost=np.array([70.0, 30.0]), misses=130.0, raw=300.0, rate=0.25)
     assert (trial.intervals, trial.gained) == (2, 30.0 - 30.0)
-    # What is promised may be taken back.
+    # A later interval may reduce what was predicted.
     assert trial.expected == 40.0 - 50.0
     assert (trial.would_cost, trial.raw) == (200.0, 420.0)
     assert (trial.groups, trial.unseen) == ([130.0, 70.0], 0.75)
@@ -304,7 +304,7 @@ def test_fewer_than_the_least_intervals_neither_confirm_nor_undo() -> None:
 
 @pytest.mark.parametrize("error", [0.0, 50.0])
 def test_a_change_is_undone_as_soon_as_it_is_sure_that_it_reads_more(error: float) -> None:
-    """More than its cost, which it reads anew, and than the error."""
+    """It must read more than its cost, which it reads again, plus the error."""
     most = (COST + error) / 10
     assert after([-most] * 10).why_undone(COST, error, UNDO_TIMES) is None
     found = after([-most - 0.1] * 10).why_undone(COST, error, UNDO_TIMES)
@@ -312,7 +312,7 @@ def test_a_change_is_undone_as_soon_as_it_is_sure_that_it_reads_more(error: floa
 
 
 def test_a_change_is_undone_as_soon_as_it_is_sure_that_a_promise_is_not_kept() -> None:
-    """Not even if all that it may have read anew is no loss: it promised less than is due."""
+    """It is undone even if all that it may have read again is no loss, before the saving is due."""
     trial = settled([-COST / 10] * 10, promised=380.0)
     kept = 380.0 / UNDO_TIMES
     assert trial.why_undone(COST, kept, UNDO_TIMES) is None
@@ -322,7 +322,7 @@ def test_a_change_is_undone_as_soon_as_it_is_sure_that_a_promise_is_not_kept() -
 
 def test_a_promise_that_was_due_and_not_kept_is_undone() -> None:
     due = UNDO_TIMES * COST
-    # Nothing is sure.
+    # With an infinite error nothing is certain.
     error = inf
     assert settled([0.0] * 10, due - 1).why_undone(COST, error, UNDO_TIMES) is None
     found = settled([0.0] * 10, due).why_undone(COST, error, UNDO_TIMES)
@@ -352,7 +352,7 @@ def test_what_gained_nothing_is_never_confirmed(
 
 
 def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> None:
-    """A policy saves pages, and before that is sure all of them fit."""
+    """A policy saves pages. Before that is certain, all pages fit."""
     world = World({"default": 0.5, "lru": 0.3}, seed=5).learn()
     world.until(What.LIVE)
     world.run(2)

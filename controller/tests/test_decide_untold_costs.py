@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a node that does not tell what they cost, as the agent does not."""
+"""Changes on a node that does not report their cost, as the real agent does not."""
 
 from dataclasses import replace
 
@@ -18,12 +18,12 @@ SWITCHED = DecideConfig().switch_share * CACHE_PAGES
 
 
 def saving(**more: float) -> World:
-    """`lru` truly saves two fifths of the misses; a swap reads nothing anew."""
+    """Return a world in which `lru` truly saves two fifths, and a swap reads nothing again."""
     return World({"default": 0.5, "lru": 0.3} | more, anew=0.0, tells_cost=False).learn()
 
 
 def on_trial(world: World) -> World:
-    """`lru` is on trial, and stays so: what it is compared with is known badly."""
+    """Put `lru` on trial. It stays on trial, because its origin's error is large."""
     world.until(What.LIVE)
     world.run(1)
     assert world.state.trial is not None
@@ -53,7 +53,7 @@ def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() 
 
 
 def test_a_trial_may_have_read_what_the_policy_has_to_collect() -> None:
-    """A change from the default counts as a tenth when it is chosen."""
+    """A change from the default counts as a tenth of the page cache when it is chosen."""
     world = saving()
     world.until(What.LIVE)
     trial = world.state.trial
@@ -78,7 +78,7 @@ def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
 
 @pytest.mark.parametrize("every_s", [0, 61, 300])
 def test_what_a_change_lost_of_another_workload_is_still_lost(every_s: int) -> None:
-    """The node tells of another workload again and again; but for three intervals."""
+    """The node reports new workloads again and again. Three intervals may exceed the budget."""
     slow = World({"default": 0.5, "lru": 0.3}, cache_pages=3000 * 0.5 * ACCESSES, anew=0.0)
     slow.tells_cost = False
     world = on_trial(slow.learn())
@@ -92,7 +92,7 @@ def test_what_a_change_lost_of_another_workload_is_still_lost(every_s: int) -> N
 
 
 def in_lru() -> World:
-    """`lru` is in force and confirmed, and `mru` on trial in its place."""
+    """Return a world under a confirmed `lru`, with `mru` on trial in its place."""
     world = World(
         {"default": 0.5, "lru": 0.4, "mru": 0.37}, in_force="lru", anew=0.0, tells_cost=False,
         state=PolicyState(in_force="lru"),
@@ -112,12 +112,12 @@ def test_what_loses_against_the_default_goes_to_it_where_that_is_best() -> None:
     assert undone.before == "default" and "than the default would have" in undone.why
     world.run(2)
     assert world.swaps[-2:] == ["mru", "default"]
-    # It misses exactly what was told of it.
+    # `mru` misses exactly what was predicted.
     assert world.state.calibration.factors(0)[2] == pytest.approx(1.0, abs=0.02)
 
 
 def test_an_undone_change_of_a_large_page_cache_is_charged_what_it_might_lose() -> None:
-    """The default takes 3,000 s to miss so many pages; the rollback may read a tenth of them."""
+    """The default takes 3,000 s to miss so many pages. The rollback may read a tenth of them."""
     pages = 3000 * 0.5 * ACCESSES
     world = World({"default": 0.5, "lru": 0.7}, {"lru": 0.3}, anew=0.0, cache_pages=pages)
     world.tells_cost = False
@@ -138,7 +138,7 @@ def test_what_is_given_up_is_charged_what_going_back_may_read() -> None:
 
 
 def test_a_confirmed_policy_that_turns_bad_costs_what_going_back_is_worth_waiting_for() -> None:
-    """That is more than the budget, by which it is no longer held."""
+    """The loss exceeds the budget, which no longer bounds a confirmed policy."""
     world = saving()
     world.cache_pages = 300_000.0
     world.until(What.CONFIRMED)

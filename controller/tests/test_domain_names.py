@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names from outside: one form for each, wherever it comes in."""
+"""Names from outside have one form, at every entry."""
 
 import json
 from fnmatch import fnmatchcase
@@ -69,7 +69,7 @@ def test_other_text_is_kept_as_it_is() -> None:
 
 
 def _slo(cgroup: str) -> str:
-    """A document of OpenSLO for one cgroup."""
+    """Return an OpenSLO document for one cgroup."""
     query = f"cachepilot_tenant_hit_ratio{{cgroup={json.dumps(cgroup)}}}"
     metric = {"metricSource": {"spec": {"query": query}}}
     spec = {

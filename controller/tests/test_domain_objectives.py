@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objectives file: what is read, what is refused and how, and which statement holds."""
+"""The objectives file: what it may contain, refusals, and which statement applies."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as tables and as TOML: what is written is read back as it was."""
+"""Objectives as tables and as TOML: what is written is read back unchanged."""
 
 from fractions import Fraction
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements that name workloads of Kubernetes instead of cgroups."""
+"""Objectives that name Kubernetes workloads instead of cgroups."""
 
 from dataclasses import replace
 from pathlib import Path

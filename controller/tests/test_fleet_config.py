@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration file: defaults, refusals that name file, key and range, and the example."""
+"""The configuration file: defaults, refusals with file, key and range, and the example."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which configuration a controller has that is started without naming one."""
+"""The configuration of a controller that is started without a named one."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are silent for long make room for new ones, and only then."""
+"""Nodes that are silent for long make room for new nodes, and only then."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ KEEP_DAYS = 2.0
 
 
 class Clock:
-    """The time of the controller's host."""
+    """The clock of the controller's host."""
 
     def __init__(self) -> None:
         self.now_s = 1e9
@@ -45,7 +45,7 @@ def fleet_of(path: Path, clock: Clock) -> Fleet:
 
 
 def session(fleet: Fleet, name: str) -> None:
-    """One in which the node, whose own clock stands in 1970, says one thing."""
+    """Run a session with one snapshot, of a node whose own clock is in 1970."""
     node = Plant([PlantTenant("/a", {"default": linear(MIB)}, MIB)], MIB, (MIB,), time_s=10.0)
     loop = fleet.join(name)
     loop.begin(wire.Hello(node=name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path on several nodes is several tenants."""
+"""The same path on several nodes means several tenants."""
 
 from types import SimpleNamespace
 
@@ -17,14 +17,14 @@ def test_what_is_known_of_a_tenant_counts_on_its_node_or_on_the_one_that_it_move
 
 
 def _loop(stored: set[str], shown: set[str] | None) -> SimpleNamespace:
-    """A node of those stored needs; its report shows tenants, None without a report."""
+    """Return a node with these stored needs. Its report shows `shown`; None means no report."""
     seen = SimpleNamespace(seen=dict.fromkeys(shown or ()))
     report = None if shown is None else SimpleNamespace(collected=seen)
     return SimpleNamespace(needs=SimpleNamespace(last=lambda: stored), report=report)
 
 
 def test_stored_needs_place_a_tenant_only_where_no_report_shows_it() -> None:
-    """`/web` left `a`, which was switched off; then the controller began again."""
+    """`/web` left `a`, which was switched off. Then the controller started again."""
     loops = {
         "a": _loop({"/web", "/db"}, None),
         "b": _loop(set(), {"/web", "/agent"}),

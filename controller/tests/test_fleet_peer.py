@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate is good for the nodes that it names, and for no others."""
+"""A certificate is valid for the nodes that it names, and for no others."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 async def said(path: Path, authority: Authority, own: Issued, node: str) -> str:
-    """What a controller with mutual TLS answers to the hello of a node."""
+    """Return the answer of a controller with mutual TLS to the hello of a node."""
     served = authority.issue("controller")
     tls = Tls(served.certificate, served.key, authority.certificate)
     running = Controller(ControllerConfig(listen="127.0.0.1:0", store=path / "c.db", tls=tls))

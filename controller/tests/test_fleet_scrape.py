@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An application's counter over real HTTP: what it says, and applications that misbehave."""
+"""An application's counter over real HTTP, and applications that misbehave."""
 
 import asyncio
 import gzip
@@ -32,7 +32,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Application:
-    """A server whose answer can be changed; `answers` counts requests."""
+    """A server whose answer can be changed. `answers` counts the requests."""
 
     def __init__(self) -> None:
         self.answer: Answer = text(METRICS)
@@ -157,7 +157,7 @@ def _silence(application: Application) -> Answer:
 
 
 def _trickle(application: Application) -> Answer:
-    """A byte now and then: no read of it ever takes too long."""
+    """Return an answer of a byte now and then, so that no single read takes too long."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -221,7 +221,7 @@ def test_what_is_no_answer_is_counted_and_the_last_value_held(
     found = scraper(one)
     look(found)
     application.answer = answer(application)
-    # Only who never ends is to be given up; others may take as long as a busy machine needs.
+    # Only an endless answer must run into the time-out; others may take long on a busy machine.
     is_endless = answer in (_silence, _trickle)
     monkeypatch.setattr(scrape_module, "TIMEOUT_S", 0.5 if is_endless else 60.0)
     with caplog.at_level(logging.WARNING):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over loopback: a real server, and agents that say what they should or should not."""
+"""Sessions over loopback: a real server, with agents that behave well or badly."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def plant() -> Plant:
 
 
 class Agent:
-    """One stream to the controller, scripted."""
+    """One scripted stream to the controller."""
 
     def __init__(self, port: int) -> None:
         self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
@@ -44,7 +44,7 @@ class Agent:
         return wire.ControllerMessage.FromString(raw)
 
     async def status(self) -> tuple[grpc.StatusCode, str]:
-        """How the controller ended the session."""
+        """Return the status with which the controller ended the session."""
         code = await asyncio.wait_for(self.call.code(), DEADLINE_S)
         return code, await self.call.details()
 

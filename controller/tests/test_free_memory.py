@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is free on a node, for how long and how sure: by the API, a file, kubectl."""
+"""The free memory of a node, for how long and how sure, by the API, a file and kubectl."""
 
 import json
 import shlex

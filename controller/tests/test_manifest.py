@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of policies by name and of tunables by range, on the manifests that were built."""
+"""Choice of policies by name and of tunables by range, on the built manifests."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: measured over predicted of each policy, the first of which is the default."""
+"""Calibration: measured over predicted misses of each policy. The first is the default."""
 
 from copy import deepcopy
 from itertools import pairwise
@@ -39,7 +39,7 @@ INDEX = st.integers(0, POLICIES - 1)
 
 
 def calibration(*rows: list[float]) -> Calibration:
-    """By its rows."""
+    """Return a calibration with these rows."""
     return Calibration(np.array(rows))
 
 
@@ -57,7 +57,7 @@ def take(
     scatter: float = 0.0,
     accesses: float = 1000.0,
 ) -> None:
-    """An interval of the policy in force."""
+    """Take an interval under the policy `index`."""
     now = Calibrations.of([found])
     pages, told = np.array([measured]), np.array([predicted])
     rest = np.array([scatter]), np.array([accesses])
@@ -66,14 +66,14 @@ def take(
 
 
 def pass_time(found: Calibration, misses: list[float], elapsed_s: float) -> None:
-    """Predicted misses of an interval."""
+    """Take an interval's predicted misses of all policies."""
     now = Calibrations.of([found])
     now.pass_time(np.array([misses]), elapsed_s)
     now.store([found])
 
 
 def known_for(index: int, ratio: float, seconds: int, found: Calibration) -> Calibration:
-    """The same after so many seconds with that policy in force, and so many times its misses."""
+    """Return `found` after so many seconds under a policy with this ratio of misses."""
     for _ in range(seconds):
         take(found, index, 100 * ratio, 100.0, 1.0)
     return found
@@ -82,7 +82,10 @@ def known_for(index: int, ratio: float, seconds: int, found: Calibration) -> Cal
 def expected(
     found: Calibration, index: int, predicted: float, accesses: float = 1000.0
 ) -> list[float]:
-    """Misses that are expected of each policy where so many are predicted, one of them in force."""
+    """Return the expected misses of each policy, if as many are predicted of each.
+
+    The policy `index` is in force.
+    """
     now, at = Calibrations.of([found]), np.array([index])
     pages: list[float] = (now.factors(at) * predicted + now.offsets(at) * accesses)[0].tolist()
     return pages
@@ -140,9 +143,9 @@ def test_the_factor_of_the_policy_in_force_converges_to_the_true_ratio(
 
 
 def test_what_no_factor_tells_of_counts_by_access() -> None:
-    """A loop is sampled a little smaller than it is: nothing is predicted, and all of it missed.
+    """The sample of a loop is a little small: no miss is predicted, and every access misses.
 
-    A policy of which nothing was measured is taken to be off as much.
+    A policy without measurements is assumed to be off as much.
     """
     found = unknown()
     for _ in range(60):
@@ -239,7 +242,7 @@ def test_factors_lie_between_what_is_measured_and_what_is_expected(
     ratios = found.values[MEASURED] / np.maximum(found.values[PREDICTED], 1.0)
     most, least = max(1.0, ratios.max()), min(1.0, ratios.min())
     factors = found.factors(index)
-    # What is far below a page rounds to nothing on the way.
+    # Values far below a page round to nothing on the way.
     assert (factors <= most * (1 + 1e-9)).all() and (factors >= least * (1 - 1e-9) - 1e-12).all()
 
 
@@ -254,7 +257,7 @@ def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
     found.raise_to(index, factor, then)
     after = expected(found, then, predicted, accesses)
     assert np.isfinite(after).all() and min(after) >= 0
-    # Of less than a page no ratio is known.
+    # For less than a page no ratio is known.
     shown = factor * predicted if predicted >= 1 else 0.0
     assert after[index] >= max(before, shown) * (1 - 1e-9)
 
@@ -278,7 +281,7 @@ def test_any_course_of_intervals_leaves_factors_finite(
 
 
 def test_what_was_measured_of_the_default_fades_and_its_ratio_does_not() -> None:
-    """Two days under another policy: both sums are far below a page."""
+    """After two days under another policy both sums are far below a page."""
     found = known_for(0, 1.2, 60, unknown())
     for _ in range(48 * 120):
         take(found, 1, 80.0, 80.0, 30.0)
@@ -290,7 +293,7 @@ def test_the_error_of_a_factor_is_that_of_what_was_measured_and_is_kept_with_it(
     found, random = unknown(), np.random.default_rng(2)
     for _ in range(2000):
         take(found, 1, 100 + 10 * random.standard_normal(), 100.0, 1.0, scatter=100.0)
-    # Weights that fade by half in 40 s are as those of 115 intervals.
+    # Weights that fall by half in 40 s count as 115 intervals.
     assert found.error_of(1) == pytest.approx(0.1 / np.sqrt(115), rel=0.05)
     known = found.error_of(1)
     for _ in range(600):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves that are corrected by what was measured at a few limits."""
+"""Curves that are corrected by measurements at a few limits."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SHIFTS = st.dictionaries(st.integers(1, 1 << 41), st.floats(-1.0, 1.0), min_size
 
 
 def read(known: IntArray, row: FloatArray, start: float, sizes: IntArray) -> FloatArray:
-    """The referee: one row by `numpy.interp`."""
+    """Return one row by `numpy.interp`, as the referee."""
     found: FloatArray = np.interp(sizes, [0, *known], [start, *row])
     return found
 

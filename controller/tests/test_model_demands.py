@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which intervals a throughput model is fitted to."""
+"""The intervals to which a throughput model is fitted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ THREADS = 2.0
 def seen(
     demands: FittedDemands, miss: float, waits: float, is_filling: bool, is_fitted: bool = True
 ) -> Demand:
-    """An interval in which that part of the accesses that miss is a read to wait for."""
+    """Take an interval with this miss ratio, in which the share `waits` of misses is waited for."""
     ops = THREADS * 1e6 / (SERVICE_US + waits * miss * READ_US)
     sample = Sample(0.0, 1.0, ops, miss, int(ops), None, READ_US)
     window = Window(ops, miss, ops * waits * miss, 1.0, None)

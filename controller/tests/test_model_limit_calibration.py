@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves are corrected by what was measured at the limits that a tenant has had."""
+"""Curves are corrected by measurements at the limits that a tenant has had."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def learn(
 
 
 def done(ops: float, miss: float) -> Done:
-    """A second of one thread."""
+    """Return one second of one thread."""
     return Done(ops, 1e6, ops * READ_US, ops * READ_US * miss)
 
 
@@ -111,7 +111,7 @@ def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit(
 
 
 def test_a_cliff_that_is_at_less_memory_than_told_says_nothing_of_less_than_was_measured() -> None:
-    """Of a loop that fits nothing is missed; with half of it everything may be."""
+    """A loop that fits misses nothing. With half of the memory it may miss everything."""
     shifts = learnt(23, 0.0, 1.0).shifts(DEMAND)
     assert corrected(1.0, 23 * MIB, shifts) < 0.05
     assert corrected(1.0, 30 * MIB, shifts) < 0.05

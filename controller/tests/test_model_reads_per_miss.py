@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy misses counts by the device reads that it waits for."""
+"""Misses of a policy count by the device reads for which they wait."""
 
 from pathlib import Path
 
@@ -44,13 +44,13 @@ def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -
 
 
 def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
-    """Direct I/O: a missed page is one read at most."""
+    """With direct I/O, a missed page counts as one read at most."""
     assert weight(known(*[SOME] * 20), Pages(10_000, 150, 5_000)) == pytest.approx(5.0)
     assert ReadsPerMiss().of_default == 1.0
 
 
 def test_what_the_default_read_before_other_reads_began_fades() -> None:
-    """Ten minutes of scans, then direct I/O beside the page cache: of that nothing is learnt."""
+    """After ten minutes of scans, direct I/O runs beside the page cache, which teaches nothing."""
     learnt = known(*[Pages(10_000, 5_000, 250)] * 600)
     assert weight(learnt, Pages(10_000, 3_000, 150)) == pytest.approx(1.0)
     assert weight(learnt, Pages(10_000, 500, 5_500), policy="mru") == pytest.approx(20.0)
@@ -63,7 +63,7 @@ def test_what_the_default_read_before_other_reads_began_fades() -> None:
 def test_a_read_that_ends_in_the_next_interval_makes_no_policy_worse(
     misses: int, in_flight: int
 ) -> None:
-    """Each miss is one read, under all policies; up to so many are under way between intervals."""
+    """Each miss is one read under every policy; some reads are under way between intervals."""
     random, left, learnt = np.random.default_rng(1), 0, ReadsPerMiss()
 
     def pages() -> Pages:

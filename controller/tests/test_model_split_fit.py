@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fit of service and accesses, with `scipy.optimize.least_squares` as the referee."""
+"""The fit of service time and accesses, with `scipy.optimize.least_squares` as the referee."""
 
 import math
 
@@ -20,7 +20,7 @@ def _problem(seed: int, scatter: float, outliers: int, swing: float) -> SplitPro
     service_us, accesses = 10 ** random.uniform(0, 4), 10 ** random.uniform(-1, 2)
     misses_us = 10 ** random.uniform(0, 4) * random.uniform(1 - swing, 1, count)
     time_us = (service_us + accesses * misses_us) * np.exp(scatter * random.normal(size=count))
-    # Where most intervals are outliers there are several minima, and which is found is chance.
+    # If most intervals are outliers there are several minima, and chance decides which is found.
     time_us[random.integers(count, size=min(outliers, (count - 1) // 2))] *= 20
     believed = accesses * 10 ** random.uniform(-0.5, 0.5)
     weight = ROOT_WEIGHTS[-count:]
@@ -60,7 +60,7 @@ def test_scipy_finds_nothing_better_near_a_solution(
     problem = _problem(seed, scatter, outliers, swing)
     service_us, accesses = best_split(problem)
     found = np.log([service_us, accesses])
-    # Of outliers there may be another minimum elsewhere.
+    # With outliers there may be another minimum elsewhere.
     other = _by_scipy(problem, found)
     assert _loss(problem, found) <= _loss(problem, other) * (1 + 1e-6) + 1e-12
 
@@ -69,13 +69,13 @@ def test_scipy_finds_nothing_better_near_a_solution(
 def test_solutions_agree_with_scipy_where_there_is_one(scatter: float) -> None:
     problems = [_problem(seed, scatter, 1, 0.8) for seed in range(24)]
     for problem in problems:
-        # Where service hardly shows it is known less well.
+        # Where service time has little effect, it is known less well.
         assert np.log(best_split(problem)) == pytest.approx(_by_scipy(problem), abs=0.01)
 
 
 def test_a_bound_holds_one_and_lets_the_other_go_on() -> None:
     misses_us = np.linspace(100.0, 1000.0, 60)
-    # Less than proportional to misses: the best service time is below 0.
+    # Time grows less than in proportion to misses, so the best service time is below 0.
     log_seen = np.log(3 * misses_us - 250)
     one = SplitProblem(log_seen, misses_us, ROOT_WEIGHTS[-60:], 2.0, 0.05, (10.0, 2.0))
     service_us, accesses = best_split(one)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The throughput model: its fixed point at the device, and its fit to what is measured."""
+"""The throughput model: its fixed point at the device, and its fit to measurements."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def _observations(truth: Demand, count: int, noise: float, seed: int) -> list[Ob
 
 
 def observe(online: OnlineFit, seen: Sequence[Observation], prior: Demand) -> Demand:
-    """After intervals that are fitted at once."""
+    """Return the demand after these intervals, which are fitted at once."""
     for one in seen:
         online.take(one)
     online.refit(prior)
@@ -87,7 +87,7 @@ def test_known_parameters_are_recovered_under_noise(
     for miss in (0.05, 0.3, 0.8):
         at = Observation(1.0, miss, 150.0)
         assert predicted_ops(found, at) == pytest.approx(predicted_ops(truth, at), rel=0.06)
-    # Where an operation is mostly work and seldom a miss, 3% of noise hide much of this.
+    # If an operation is mostly work and rarely a miss, 3% of noise hides much of the accesses.
     assert found.accesses_per_op == pytest.approx(accesses, rel=0.4)
 
 
@@ -108,7 +108,7 @@ def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None
     assert found.accesses_per_op == pytest.approx(4, rel=0.02)
     assert found.service_us == pytest.approx(80, rel=0.05)
     assert fit([], truth) == truth
-    # Half of the window later an operation takes twice as long, at the same miss ratio.
+    # In half of the window an operation takes twice as long, at the same miss ratio.
     slower = Observation(1e6 / (160 + 4 * 0.3 * 150), 0.3, 150.0)
     found = fit([*seen * 5, *[slower] * 20], Demand(10, 4))
     assert found.service_us == pytest.approx(160, rel=0.05)
@@ -116,7 +116,7 @@ def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_a_neighbour_makes_of_the_device_tells_nothing_of_the_service(seed: int) -> None:
-    """A search that misses everything: 0.3 reads of some 20 ms each, of which neighbours decide."""
+    """A search misses everything. It waits for 0.3 reads of some 20 ms, which neighbours vary."""
     random = np.random.default_rng(seed)
     found = []
     for miss in random.choice([0.85, 1.0], 60):
@@ -130,7 +130,7 @@ def test_what_a_neighbour_makes_of_the_device_tells_nothing_of_the_service(seed:
 
 
 def test_reads_that_overlap_do_not_contradict_what_is_measured() -> None:
-    """Sixteen pages come with one read: to wait for each would take five times as long."""
+    """One read brings sixteen pages. Waiting for each page would take five times as long."""
     seen = [Observation(10_000.0, 0.3, 100.0)] * 40
     found = fit(seen, Demand(50.0, 16.0))
     assert predicted_ops(found, seen[0]) == pytest.approx(10_000, rel=0.01)
@@ -153,7 +153,7 @@ def test_one_odd_interval_tells_nothing_of_the_service() -> None:
 
 
 def test_what_is_told_does_not_jump_as_the_miss_ratio_changes_more() -> None:
-    """From hardly any change to enough of it; measured accesses are far too many."""
+    """The miss ratio changes hardly at all, then enough. The measured accesses are far too many."""
     accesses = []
     for spread in np.linspace(0.05, 0.4, 71):
         misses = 0.3 * (1 + spread * np.sin(np.arange(60)))

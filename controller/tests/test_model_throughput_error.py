@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets are aimed at above what intervals scatter, and count as missed by more than chance."""
+"""The margin above a target for the scatter of intervals, and misses beyond chance."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,10 @@ TARGET = 1000.0
 
 
 def run(mean: float, deviation: float, intervals: int, seed: int = 1) -> tuple[TargetError, int]:
-    """After so many intervals, or as soon as the target counts as missed; and how many."""
+    """Run until the target counts as missed, or so many intervals. Return how many.
+
+    The first value is the error of the target at that time.
+    """
     random, found = np.random.default_rng(seed), TargetError()
     for interval in range(1, intervals + 1):
         value = max(1.0, float(random.normal(mean, deviation)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Definitions of workloads in a folder per node: found, moved, and refused in words."""
+"""Workload definitions in a folder per node: how they are found, moved and refused."""
 
 import errno
 import os
@@ -107,7 +107,7 @@ def test_pages_are_listed_at_home_and_read_on_the_target(folder: Path) -> None:
     assert not (home / "kv.pages").exists()
     assert (target / "kv.pages").read_text() == "7 1 /kv\n"
     assert provider.warm("/kv", "a", "b", 12288) is Warmth.READING
-    # The target has read them.
+    # The target has read the pages.
     (target / "kv.pages").rename(target / "kv.warm")
     assert provider.warm("/kv", "a", "b", 12288) is Warmth.WARM
     provider.move("/kv", "a", "b")
@@ -146,7 +146,7 @@ def test_pages_are_dropped_wherever_the_workload_is(folder: Path) -> None:
     provider = FolderProvider(folder)
     provider.warm("/kv", "a", "b", 4096)
     (folder / "b" / "kv.warm").write_text("7 1 /kv\n")
-    # Others moved it meanwhile.
+    # Others moved the definition meanwhile.
     (folder / "a" / "kv.toml").rename(folder / "c" / "kv.toml")
     provider.drop("/kv")
     assert [one.name for one in folder.rglob("kv.*")] == ["kv.toml"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rehearsal on a disk that is full, and after a time in which no controller watched it."""
+"""A rehearsal on a full disk, and after a time without a controller."""
 
 from held_fleet import Fill, Held, fill, world
 from moved_fleet import drain
@@ -9,7 +9,7 @@ from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.seen.patience import LOST_S
 
 __all__ = ["fill", "world"]
-"""Fixtures."""
+"""Imported fixtures."""
 
 
 def test_who_misses_its_slo_in_a_rehearsal_gets_back_its_memory_on_a_full_disk(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency SLOs are judged on windows that have no interval in common, and none that was cold."""
+"""Latency SLOs are judged on disjoint windows, none of them with a cold page cache."""
 
 from dataclasses import replace
 
@@ -74,14 +74,14 @@ def test_a_rehearsal_is_judged_alike_and_tells_how_long_that_takes() -> None:
     rehearsal = here.rollout.moves[0].rehearsal
     assert rehearsal is not None and rehearsal.met_s is not None
     assert rehearsal.nodes[0].looks == LOOKS
-    # The first is of before anything is known of anybody.
+    # The first values are from before anything is known.
     assert set(foreseen[2:]) == {rehearsal.met_s}
 
 
 @pytest.mark.parametrize("met", [True, False])
 @pytest.mark.parametrize("kind", [LATENCY, "throughput_ops", KEEP])
 def test_a_verdict_is_due_in_bounded_time(kind: str, met: bool) -> None:
-    """Though most of the windows measure nothing."""
+    """A verdict comes although most of the windows measure nothing."""
     some = replace(tenant(), slos=(SloSeen(kind, 90.0, met),) if kind != KEEP else ())
     idle = replace(some, ops=None, slos=tuple(replace(one, met=None) for one in some.slos))
     checks: tuple[Check, ...] = (Check("/kv", kind, 90.0, 100.0),)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody is planned to move whom the provider does not have on its node."""
+"""No tenant is planned to move unless the provider has it on its node."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ SOON = -92
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Path:
-    """Three tenants on `a`, by the provider."""
+    """Create the provider's folder, with three tenants on `a`."""
     for name in "ab":
         (tmp_path / "nodes" / name).mkdir(parents=True)
     for name in ("db", "mail", "web"):
@@ -36,7 +36,7 @@ def nodes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def service(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlService]:
-    """Of the three `/web` would leave for `b`, or else both others."""
+    """Return a service in which `/web` would leave for `b`, or else both other tenants."""
     small = [loop_of(f"/{name}", 32, 80) for name in ("db", "mail", "web")]
     shown = [node_of("a", 256, *small), node_of("b", 256)]
     needed = {
@@ -74,7 +74,7 @@ def test_who_is_not_there_by_the_provider_stays(
 
 @pytest.fixture
 def packed(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlService]:
-    """Node `a` could be emptied into `c`, and so could `b`."""
+    """Return a service in which node `a` could be drained into `c`, and `b` as well."""
     for name in "bc":
         (nodes / name).mkdir(exist_ok=True)
     (nodes / "b" / "kv.toml").write_text('cgroup = "/kv"\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who carries rollouts out: what is refused, what is stored, and what a restart finds."""
+"""The mover of rollouts: what it refuses, what it stores, and what it does after a restart."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from cachepilot.store.store import Store
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """Nodes `a` and `b`, of which nothing was seen yet; `/kv` is on `a`."""
+    """Return nodes `a` and `b` without snapshots yet. `/kv` is on `a`."""
     store = Store(tmp_path / "c.db")
     found = Fleet(ControllerConfig(store=tmp_path / "c.db"), store, not_scraped)
     for name in ("a", "b"):
@@ -112,7 +112,7 @@ def _seen(ops: float | None = 100.0) -> dict[str, NodeSeen]:
 
 
 def _show(monkeypatch: pytest.MonkeyPatch, shown: Callable[[], Mapping[str, NodeSeen]]) -> None:
-    """What every look finds."""
+    """Set what every look at the fleet finds."""
     monkeypatch.setattr(moving, "node_seen", lambda name, _: shown()[name])
     monkeypatch.setattr(moving, "fleet_seen", lambda *_: FleetSeen(shown(), []))
 

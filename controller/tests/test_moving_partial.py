@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot that lacks a tenant ends no check of it: an agent could not read its cgroup once."""
+"""A snapshot without a tenant ends no check of it: the agent may fail to read a cgroup once."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def _lacks(here: MovedFleet, who: set[str], ticks: int = 1) -> None:
 
 
 def _until_judged(here: MovedFleet) -> None:
-    """Until the snapshot before the first one that is judged in a rehearsal."""
+    """Tick until the snapshot before the first that is judged in a rehearsal."""
     while (rehearsal := here.rollout.moves[0].rehearsal) is None or rehearsal.ready_s is None:
         assert not here.rollout.is_over
         here.tick()
@@ -97,7 +97,7 @@ def test_what_is_to_be_judged_after_a_move_does_not_depend_on_the_snapshot_of_it
         here.tick()
     _lacks(here, {"/own"})
     assert not here.orders
-    # All but `/own` were judged before.
+    # All tenants except `/own` were judged before.
     _lacks(here, {"/two"})
     assert here.orders
     assert [one.cgroup for one in here.rollout.moves[0].checks] == ["/kv", "/own", "/two"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rollout pins is its own: it is in force while the rollout holds it, and no longer."""
+"""The pins of a rollout are its own: they are in force only while the rollout needs them."""
 
 import sqlite3
 from dataclasses import replace
@@ -14,10 +14,10 @@ from cachepilot.errors import ConflictError
 from cachepilot.fleet.moving.seen.patience import LOST_S
 
 __all__ = ["fill", "world"]
-"""Fixtures."""
+"""Imported fixtures."""
 HOUR_S = 3600.0
 HELD = ("/kv", "a", 4096, 1)
-"""What the rollout pins."""
+"""The rollout's pin."""
 
 
 def operators(until_s: float | None, node: str | None = "a") -> Pin:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page cache of a tenant is read on its target before it moves, or it moves without that."""
+"""The target reads the page cache of a tenant before it moves, or the tenant moves cold."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
     assert here.orders == [DROP] + [WARM] * 4 + [replace(MOVE, most_bytes=0)]
     moved = over.moves[0]
     assert moved.prepared_s is not None and moved.read_s is not None and moved.begun_s is not None
-    # All are measured again before it goes.
+    # All tenants are measured again before the move.
     assert moved.read_s - moved.prepared_s == 5.0
     assert moved.begun_s - moved.read_s == BEFORE_WINDOWS
     assert "b reads the page cache of /kv, which is to come" in here.events
@@ -124,7 +124,7 @@ def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
         assert here.play().state is RolloutState.STOPPED
     else:
         _until(here, MoveState.MOVING)
-        # It was not carried out, and is refused.
+        # The move was not carried out, and is refused.
         here.where["/kv"], here.refused = "a", "the disk is full"
         assert here.play().state is RolloutState.FAILED
     assert here.orders[-1] == DROP
@@ -176,7 +176,7 @@ def test_a_tenant_that_does_nothing_goes_though_its_page_cache_was_read() -> Non
 
 @pytest.mark.parametrize("ops", [None, 0.0])
 def test_a_page_cache_that_is_read_is_not_the_tenant(ops: float | None) -> None:
-    """Its cgroup is there before the tenant is; pages are accessed in it, and nothing else."""
+    """Its cgroup exists before the tenant does. Pages are accessed there, and nothing else."""
     here = prepared([*ALL])
     here.there["b"]["/kv"] = replace(tenant(met=None), ops=ops)
     _until(here, MoveState.MOVING)

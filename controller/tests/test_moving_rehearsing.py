@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain is rehearsed before anybody moves."""
+"""A drain is rehearsed before any tenant moves."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_one_that_misses_its_slo_in_the_rehearsal_lets_nobody_move(who: str) -> 
 
 
 def test_what_was_kept_before_the_rehearsal_is_kept_after_the_move() -> None:
-    """A tenant without an SLO is held against what it did with all of its memory."""
+    """A tenant without an SLO is compared with its throughput with all of its memory."""
     here = rehearsed("/kv")
     here.there["a"]["/kv"] = here.there["b"]["/kv"] = tenant(100.0, slo=False)
     here.squeezed["/kv"] = tenant(92.0, slo=False)
@@ -118,7 +118,7 @@ def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
 
 @pytest.mark.parametrize("node", ["a", "b"])
 def test_a_rehearsal_of_which_a_node_measures_nothing_ends(node: str) -> None:
-    """Its control cycles fail: it is not lost, and tells what it told before."""
+    """The control cycles of the node fail. It is not lost, and keeps its last report."""
     here = rehearsed("/kv")
     while (rehearsal := here.rollout.moves[0].rehearsal) is None or rehearsal.ready_s is None:
         here.tick()
@@ -152,7 +152,7 @@ def test_a_rehearsal_proves_the_memory_only_of_who_was_judged_and_had_no_more() 
 
 
 def test_another_tenant_of_the_same_path_has_a_baseline_of_its_own() -> None:
-    """`/agent` does 100 op/s on `b`, another of that path 9,000 on `c`."""
+    """`/agent` does 100 op/s on `b`; another tenant of that path does 9,000 on `c`."""
     moves = tuple(replace(move(one), to_node=to) for one, to in (("/kv", "b"), ("/web", "c")))
     met = Rehearsal(
         (

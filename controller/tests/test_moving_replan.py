@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a rollout is planned again after each move; nobody goes to and fro."""
+"""The rest of a rollout is planned again after each move, and no tenant moves twice."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def _both(*drains: Drain) -> Plans:
 
 
 def _after_the_first() -> Rollout:
-    """`/kv` left `a`; `/db` and `/web` are to leave `c`."""
+    """Return a rollout in which `/kv` left `a`. `/db` and `/web` are to leave `c`."""
     kept = Moved(move("/kv"), "a", MoveState.KEPT)
     others = [Moved(_goes(one, "b"), "c") for one in ("/db", "/web")]
     return Rollout(
@@ -55,7 +55,10 @@ def _after_the_first() -> Rollout:
 
 
 def _in_the_middle() -> Rollout:
-    """`/db` left `c`, which was rehearsed; `/web` is to, and `/kv` to leave `a`."""
+    """Return a rollout in which `/db` left `c`, which was rehearsed.
+
+    `/web` is to leave `c` as well, and `/kv` is to leave `a`.
+    """
     moves = (_goes("/db", "b"), _goes("/web", "b"))
     checks = tuple(Check(one.cgroup, KEEP, 90.0, verdict=Verdict.MET) for one in moves)
     home = Rehearsed("c", checks=checks, most_bytes=(("/db", 4096), ("/web", 4096)))
@@ -134,7 +137,7 @@ def test_a_rehearsal_that_is_missed_after_the_first_move_keeps_that_move() -> No
 
 
 def test_what_a_tenant_keeps_is_held_against_what_it_did_before_the_first_rehearsal() -> None:
-    """With less memory it does 95 of 100, then 87 of 95: that is not 90% of what it did."""
+    """With less memory it does 95 of 100, then 87 of 95, which is less than 90% of 100."""
     here = rehearsed("/kv", "/web")
     here.there["a"]["/web"] = here.there["b"]["/web"] = tenant(100.0, slo=False)
     here.squeezed["/web"] = tenant(95.0, slo=False)

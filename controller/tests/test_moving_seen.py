@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rollout is shown of a tenant: what it did in an interval, or that it did nothing."""
+"""What a rollout sees of a tenant: its throughput in an interval, which may be none."""
 
 import math
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ EPSILON = 1e-9
 def shown(
     *intervals: tuple[int, int], stated: Objective = SLO, scraped: Iterator[Scrape] | None = None
 ) -> list[TenantSeen]:
-    """A tenant after intervals of a second, each of so many accesses and read calls.
+    """Return a tenant after intervals of a second, each with these accesses and read calls.
 
-    `scraped` is the counter of the application, as it was known at the end of each.
+    `scraped` yields the application's counter at the end of each interval.
     """
     collector = Collector("n", lambda _: None if scraped is None else next(scraped))
     totals, found = wire.Counters(), []
@@ -65,7 +65,7 @@ def test_operations_that_are_not_known_are_none() -> None:
 def test_a_tenant_that_is_slower_does_not_keep_its_throughput(
     pause: tuple[int, int], verdict: str
 ) -> None:
-    """One operation a second before, one in every third second after."""
+    """It does one operation per second before, and one in every third second after."""
     check = Check("/a", KEEP, 0.9, 1.0)
     for one in shown(*[(8, 1), pause, pause] * 2 * WINDOWS):
         check = take(check, None, one.ops)

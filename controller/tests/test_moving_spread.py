@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts that spread tenants: without rehearsals, and nodes that they leave keep the others."""
+"""Rollouts that spread tenants: no rehearsals, and their nodes keep the other tenants."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from cachepilot.store.store import Store
 
 
 def _spread(*cgroups: str, stays: str = "/stays") -> MovedFleet:
-    """Tenants that leave `a` for `b`, where `/own` is; another one stays on `a`."""
+    """Return a fleet in which these tenants leave `a` for `b`, where `/own` is; one stays."""
     found = fleet(*cgroups, stays)
     moves = tuple(Moved(move(one), "a") for one in cgroups)
     found.rollout = Rollout(1, 0.0, "alice", moves, spreads=True)
@@ -166,7 +166,7 @@ def test_an_idle_tenant_that_is_to_leave_is_not_waited_for() -> None:
         return whereabouts(rollout, seen, lambda _: ("a", "")).waits
 
     assert waits(**{"1": idle, "stays": tenant()}) == {}
-    # Its agent has just begun.
+    # Its agent has just started.
     assert waits(**{"1": idle, "stays": idle}) == {"a": "nothing is measured of /1"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of a rollout: what is kept, what is undone, and that every rollout comes to an end."""
+"""One step of a rollout: what is kept, what is undone, and why every rollout ends."""
 
 from dataclasses import replace
 
@@ -276,7 +276,7 @@ def test_the_test_of_an_slo_keeps_its_errors() -> None:
 
 
 def test_long_intervals_leave_time_for_all_that_is_to_be_measured() -> None:
-    """A node that tells something once a minute is not late after half of one."""
+    """A node with one snapshot per minute is not late after half a minute."""
     here = fleet("/kv")
     here.rollout, here.interval_s = replace(here.rollout, rehearses=True), 60.0
     over = here.play()

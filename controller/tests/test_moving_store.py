@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout outlives its controller."""
+"""A rollout survives the end of its controller."""
 
 import sqlite3
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is planned between moves, a rollout ends, and nobody goes to and fro in it."""
+"""Whatever is planned between moves, a rollout ends, and no tenant moves back."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ def _move(cgroup: str, from_node: str, to_node: str, limit_bytes: int = 4096) ->
 
 
 def _fleet(homes: list[str], targets: dict[str, str]) -> MovedFleet:
-    """Tenants on their nodes; all of a node go to its target, one node after the other."""
+    """Return a fleet in which all tenants of a node go to its target, node by node."""
     where: dict[str, str | None] = dict(zip(TENANTS, homes, strict=True))
     moves = tuple(
         Moved(_move(cgroup, node, target), node)
@@ -43,7 +43,7 @@ def _ordered(draw: st.DrawFn) -> MovedFleet:
 
 
 def _any_drains(data: st.DataObject, here: MovedFleet) -> list[Drain]:
-    """Any nodes, their tenants anywhere: what no planner says, but for a few of its words."""
+    """Draw drains of any nodes to anywhere, which no planner would make."""
     found = []
     for node in data.draw(st.permutations(NODES)):
         own = [cgroup for cgroup, at in here.where.items() if at == node]
@@ -84,14 +84,14 @@ def test_nobody_goes_to_and_fro_whatever_is_planned(
         assert here.ticks < 2000
         here.tick()
         if here.ticks in restarts:
-            # All that a controller that starts again has is what was stored.
+            # After a restart, the controller has only what was stored.
             here.rollout = decode(Rollout, json.loads(encode(here.rollout)))
     _require_one_way(here)
     _require_empty(here)
 
 
 def _require_one_way(here: MovedFleet) -> None:
-    """No tenant twice, nobody into a node that was left, nobody out of one that took in."""
+    """Check that no tenant moves twice, and that no node both gives tenants and takes them in."""
     moved, was_left, took_in = set[str](), set[str](), set[str]()
     for order in here.orders:
         assert order.cgroup not in moved
@@ -102,7 +102,7 @@ def _require_one_way(here: MovedFleet) -> None:
 
 
 def _require_empty(here: MovedFleet) -> None:
-    """Each kept move is where it was ordered to be, and what is said to be empty is."""
+    """Check that kept moves are where they were ordered to be, and drained nodes are empty."""
     over = here.rollout
     assert over.state in (RolloutState.DONE, RolloutState.STOPPED) and over.why
     for one in over.moves:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before the rest of a rollout is planned it is known who is on its nodes, and who is not."""
+"""Before the rest of a rollout is planned, it must be known which tenants are on its nodes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,13 +27,13 @@ from cachepilot.store.store import Store
 
 @dataclass
 class Between:
-    """A rollout after its first move: `/db` left `a`, `/kv` and `/web` are to."""
+    """A rollout after its first move: `/db` left `a`, and `/kv` and `/web` are to leave it."""
 
     folder: Path
     mover: Mover
     now: list[float]
     shown: dict[str, list[str]]
-    """By node, who is in its last snapshot."""
+    """By node, the tenants in its last snapshot."""
     rests: list[Rest] = field(default_factory=list)
 
     @property
@@ -49,7 +49,7 @@ class Between:
         }
 
     def plan(self, rest: Rest, _: Sequence[Report]) -> Plans:
-        """Everybody who is seen on a node that is to be drained goes to `b`."""
+        """Plan all tenants seen on nodes that are to be drained to go to `b`."""
         self.rests.append(rest)
         drains = [
             Drain(node, tuple(replace(move(one), from_node=node) for one in self.shown[node]), 0)
@@ -61,7 +61,7 @@ class Between:
         (self.folder / node / f"{cgroup[1:]}.toml").write_text(f'cgroup = "{cgroup}"\n')
 
     def tick(self, until: Callable[[Rollout], bool]) -> float:
-        """Until something is so; for how many seconds."""
+        """Tick until this holds, and return the seconds."""
         begun_s = self.now[0]
         while not until(self.rollout):
             assert self.now[0] < begun_s + 2 * lost_s(self.mover.interval_s), self.rollout
@@ -187,7 +187,7 @@ def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
 def test_room_is_left_to_nodes_that_can_be_drained_and_none_is_taken_where_a_tenant_is_unseen(
     between: Between, is_unseen: bool
 ) -> None:
-    """`a` is refused before the rest is planned, and the next time it takes nobody in either."""
+    """`a` is refused before the rest is planned. The next time it takes no tenant in either."""
     left = [Moved(move(one), "a") for one in ("/kv", "/web")]
     other = Moved(replace(move("/other"), from_node="c"), "c")
     between.mover._rollout = replace(between.rollout, moves=(*left, other), at=0)
@@ -220,7 +220,7 @@ def test_what_cannot_be_stored_is_not_planned_over_and_over(
 
 
 class _Fresh:
-    """A node that becomes stale once it was looked at."""
+    """A node that becomes stale after the first look."""
 
     looks = 0
 

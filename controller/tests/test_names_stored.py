@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that are none: refused over HTTP, and kept aside where an earlier version stored them."""
+"""Invalid names: refused over HTTP, and quarantined if an earlier version stored them."""
 
 import json
 import logging
@@ -42,7 +42,7 @@ def client_of(world: World) -> TestClient:
 
 
 def _sent(client: TestClient, method: str, path: str, body: Any) -> Any:
-    # As JSON writes it: a lone surrogate by its escape.
+    # JSON writes a lone surrogate as an escape.
     return client.request(
         method, f"/api/v1/{path}", content=json.dumps(body),
         headers={"Content-Type": "application/json"},
@@ -131,7 +131,7 @@ def test_a_stored_statement_that_cannot_be_read_is_kept_aside_and_the_others_hol
     assert len(caplog.records) == len(bad) == quarantined("objective") - before
     assert all("\n" not in one.getMessage() for one in caplog.records)
     caplog.clear()
-    # Once: what was kept aside is not there any more.
+    # The message comes once: a quarantined row is no longer in its table.
     assert store.objectives() == found and not caplog.records
     store.set_objectives(found)
     store.close()
@@ -183,6 +183,6 @@ def test_a_stored_pin_or_node_that_cannot_be_read_is_kept_aside(tmp_path: Path) 
         assert list(fleet.loops()) == ["n"]
         assert fleet.loops()["n"].hello.node == "n"
         found = [kind for kind, _, _ in store.kept_aside()]
-        # What is written anew with the next session is copied: it stays where it is until then.
+        # A row that the next session writes again is copied, and stays where it is until then.
         assert len(found) == kept and found[:6] == ["pin"] * 5 + ["node"]
         store.close()

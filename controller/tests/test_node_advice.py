@@ -17,12 +17,12 @@ from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512))
 ERROR, LASTS_S = 0.01, 20.0
-"""The standard deviation of curves' errors, and for how long they last."""
+"""The standard deviation of the curves' errors, and their duration in seconds."""
 TEN_MINUTES = 600
 
 
 class Noisy:
-    """A world whose curves are off by errors that last, each policy by its own at each size."""
+    """A world whose curves have lasting errors, which differ by policy and size."""
 
     def __init__(self, path: Path, mode: Mode, seed: int, *more: Objective) -> None:
         self.truth: dict[str, dict[str, Curve]] = {
@@ -42,7 +42,7 @@ class Noisy:
         self._errors = ERROR * self._random.standard_normal((rows, len(SIZES)))
 
     def run(self, cycles: int) -> None:
-        """So many intervals of a second, in each of which curves are told anew."""
+        """Run so many intervals of a second, with new errors of the curves in each."""
         keep = np.exp(-1 / LASTS_S)
         for _ in range(cycles):
             fresh = self._random.standard_normal(self._errors.shape)
@@ -56,22 +56,22 @@ class Noisy:
             self.world.run(1)
 
     def ops(self, cgroup: str, policy: str, limit_bytes: int) -> float:
-        """What a tenant truly does so."""
+        """Return the true throughput of a tenant with this setting."""
         one = self.world.plant.of(cgroup)
         miss = self.truth[cgroup][policy](limit_bytes)
         return 1e6 * one.threads / (one.service_us + one.accesses_per_op * miss * 500.0)
 
 
 def off(curve: Curve, errors: np.ndarray) -> Curve:
-    """A curve with errors at the sizes that are told, which are between 0 and 1."""
+    """Return a curve with these errors at SIZES, bounded to between 0 and 1."""
     return lambda size: float(np.clip(curve(size) + np.interp(size, SIZES, errors), 0.0, 1.0))
 
 
 def test_recommendations_are_few_bounded_and_what_auto_reaches(tmp_path: Path) -> None:
-    """Measured with this seed: 10 changes in ten minutes, three of a tenant at most.
+    """With this seed there are 10 changes in ten minutes, at most three of one tenant.
 
-    Every tenant would have at least 85% of the throughput that mode `auto` gives it, and all
-    together, by the geometric mean, within 5%.
+    Every tenant would have at least 85% of the throughput that mode `auto` gives it. The
+    geometric mean over all tenants would be within 5%.
     """
     (tmp_path / "told").mkdir()
     (tmp_path / "done").mkdir()
@@ -105,7 +105,7 @@ def recommended(here: Noisy) -> dict[str, RecommendationView]:
 
 
 def quiet(path: Path, *objectives: Objective) -> World:
-    """Two tenants whose curves are right, one of whom has much to gain."""
+    """Return a world of two tenants with correct curves, one of which has much to gain."""
     hungry = PlantTenant("/hungry", {"default": linear(400 * MIB)}, 128 * MIB, threads=64)
     sated = PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
     return World(path, Plant([hungry, sated], 256 * MIB, SIZES), objectives)

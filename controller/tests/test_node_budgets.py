@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error budgets: counted by the target that holds, over windows, across restarts."""
+"""Error budgets: counted by the present target, over windows, across restarts."""
 
 from pathlib import Path
 

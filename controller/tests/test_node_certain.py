@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves that cannot be trusted: what a full page cache hits is certain, and no more is lost."""
+"""Curves of low confidence: the hits of a full page cache are certain, and bound the loss."""
 
 from pathlib import Path
 
@@ -82,7 +82,10 @@ def test_what_is_certain_promises_nothing() -> None:
 
 
 def doubted(miss: float) -> tuple[PlantTenant, PlantTenant, PlantTenant]:
-    """A tenant whose curves, which are not trusted, promise what it has not; one with a cliff."""
+    """Return three tenants; the curves of the first have low confidence and are too good.
+
+    The second has true curves, the third a cliff.
+    """
     batch = PlantTenant("/batch", {"default": flat(miss)}, 128 * MIB)
     batch.told, batch.distrust = {"default": scan(96 * MIB)}, "predicts 0, measured more"
     cached = PlantTenant("/cached", {"default": linear(140 * MIB)}, 96 * MIB)

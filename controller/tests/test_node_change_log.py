@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row per change, from its begin to its outcome, in the store as it happens."""
+"""One row per change, stored from its beginning to its outcome."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 def rows(here: World, asked: ChangeFilter = EVERYTHING) -> list[ChangeRow]:
-    """The oldest first."""
+    """Return the rows, oldest first."""
     return here.store.changes(asked, 100)[::-1]
 
 

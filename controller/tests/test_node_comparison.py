@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Now against the default at the first memory, and against before, where the truth is known."""
+"""The comparison with the default at the first memory, and with before, for a known truth."""
 
 import time
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_a_gain_is_against_what_the_default_would_truly_do(tmp_path: Path) -> No
     assert one.default.throughput_ops == pytest.approx(truth, rel=0.03)
     report = here.loop.report
     window = None if report is None else report.collected.seen["/scan"].window
-    # A mean over the intervals that it names, where the tenant's row is of the last one.
+    # The mean covers the intervals that it names; the tenant's row is of the last interval only.
     assert window is not None and one.now.throughput_ops == window.ops
     assert one.now.until_s - one.now.since_s == WINDOW
     assert (one.now.source, one.default.source) == (Source.MEASURED, Source.PREDICTED)
@@ -61,14 +61,14 @@ def test_who_gives_memory_that_it_needed_pays(tmp_path: Path) -> None:
     until(here, lambda: memory_change(here) is None)
     here.run(30)
     one = compared(here)["/liar"]
-    # With its first memory under the default again, nothing is left to be predicted.
+    # With the first memory and the default again, nothing is left to be predicted.
     assert one.versus_default is not None and one.verdict is Verdict.SAME
     assert one.versus_default.low == pytest.approx(1) == one.versus_default.high
 
 
 def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path) -> None:
     tenant = looping()
-    # A change that costs a quarter of the page cache comes after intervals enough to compare with.
+    # A change that costs a quarter of the page cache begins after enough intervals to compare.
     tenant.reread_pages = 32 * MIB / PAGE_BYTES
     here = world(tmp_path, tenant)
     until(here, lambda: here.plant.swaps)

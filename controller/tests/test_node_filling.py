@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page cache that has yet to fill: nothing is learnt of its limit, and no SLO takes for it."""
+"""A page cache that still fills: nothing is learnt of its limit, and no SLO takes for it."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device that serves no more reads: by a plan reads wait less, and nobody has that yet."""
+"""A device at its capacity: with a plan reads would wait less, and no tenant has that yet."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FULL, IDLE = 6000.0, 1e9
 
 
 def node(path: Path, capacity_iops: float, taker: Curve) -> World:
-    """One that may give 6 GiB, and another; both at their first memory."""
+    """Return a world of two tenants at their first memory. One of them may give 6 GiB."""
     tenants = [
         PlantTenant("/donor", {"default": scan(2 * GIB, 0.3)}, 8 * GIB, threads=4),
         PlantTenant("/taker", {"default": taker}, 8 * GIB, threads=4),
@@ -43,7 +43,7 @@ def test_who_has_its_first_memory_spends_none_of_its_budget(
 def test_nobody_gives_a_part_of_what_only_the_whole_makes_worth_it(
     tmp_path: Path, capacity_iops: float
 ) -> None:
-    """Reads wait less beyond the cliff; a part of the way there spares none of them."""
+    """Reads wait less beyond the cliff. A part of the way there spares the device nothing."""
     world = node(tmp_path, capacity_iops, CLIFF)
     world.run(60)
     assert world.events() == []
@@ -53,7 +53,7 @@ def test_nobody_gives_a_part_of_what_only_the_whole_makes_worth_it(
 def test_a_part_of_a_plan_gains_what_that_part_spares_the_device(
     tmp_path: Path, capacity_iops: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The budget allows for a part, by which reads wait less, but longer than by the whole."""
+    """The budget allows a part. With it reads wait less, but longer than with the whole."""
     told, last, step = list[Decision](), list[MemoryInterval](), memory.step
 
     def spied(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant had at first it gets back, whatever became of it and of those who have it now."""
+"""A tenant gets its first memory back, whatever happened to it and to those that have it."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def given(
     threads: float = 4.0,
     curve: Curve = EVEN,
 ) -> tuple[World, PlantTenant, PlantTenant]:
-    """A tenant that needs half of what it had, and another, of a curve, that has got the rest."""
+    """Return a tenant that needs half of its first memory, and another that has got the rest."""
     web = PlantTenant("/web", {"default": scan(60 * MIB)}, 128 * MIB, service_us=service_us)
     other = PlantTenant("/other", {"default": curve}, 64 * MIB, threads=threads)
     world = World(path, Plant([web, other], 192 * MIB, SIZES), stated)

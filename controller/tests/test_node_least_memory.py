@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under `least_memory` tenants give what they do not need, and have it again once they need it."""
+"""With the goal `least_memory`, tenants give what they do not need, and get it back on need."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ FIRST = 128 * MIB
 
 
 def world(path: Path, *stated: Objective, **curves: Curve) -> tuple[World, Plant]:
-    """A node of tenants named by their curves, with 128 MiB each and nothing free."""
+    """Return a node of tenants named by their curves, with 128 MiB each and nothing free."""
     tenants = [PlantTenant(f"/{name}", {"default": one}, FIRST) for name, one in curves.items()]
     plant = Plant(tenants, FIRST * len(tenants), SIZES)
     here = World(path, plant, stated)
@@ -26,7 +26,7 @@ def world(path: Path, *stated: Objective, **curves: Curve) -> tuple[World, Plant
 
 
 def _needing_more(here: World, plant: Plant) -> PlantTenant:
-    """The one that gave its memory needs more than it has, as its node shows by misses alone."""
+    """Let the tenant that gave memory need more than it has. Only its misses show that."""
     web = plant.of("/web")
     web.change({"default": scan(110 * MIB)})
     web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
@@ -93,7 +93,7 @@ def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> No
 
 
 def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> None:
-    """The curve says that a little less than the working set costs a little."""
+    """The curve predicts that a little less than the working set costs little."""
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     web, raised = plant.of("/web"), []
     web.told = {"default": linear(32 * MIB)}

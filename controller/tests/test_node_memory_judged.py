@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of memory is judged by what it did, and by curves that can be trusted."""
+"""A change of memory is judged by its effect, and by curves that have enough confidence."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies are compared at one size: an interval in which the limit moved tells nothing of them."""
+"""Policies are compared at one size, never over an interval in which the limit moved."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +22,12 @@ ANYBODY = (Objective("*"),)
 
 
 class Unlimited(Plant):
-    """Its tenants have no limit; what they hold scatters by so many pages."""
+    """A plant without limits, whose page caches scatter by so many pages."""
 
     scatter_pages = 0
 
     def snapshot(self) -> wire.Snapshot:
-        """Without limits."""
+        """Return a snapshot without limits."""
         found = super().snapshot()
         for one in found.tenants:
             one.limit_bytes = one.target_limit_bytes = 0
@@ -36,7 +36,7 @@ class Unlimited(Plant):
         return found
 
     def apply(self, plan: wire.Plan) -> wire.Ack:
-        """Sets no limits."""
+        """Apply a plan without its limits."""
         before = [(one, one.limit_bytes, one.target_bytes) for one in self.tenants]
         ack = super().apply(plan)
         for one, limit_bytes, target_bytes in before:
@@ -49,7 +49,7 @@ class Unlimited(Plant):
 def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page cache is cut when it begins; what the agent simulates is cut when it ends."""
+    """The page cache shrinks when the interval begins; the agent's simulations when it ends."""
     shown: list[Interval] = []
 
     def stepped(
@@ -74,7 +74,7 @@ def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
 def test_policies_of_a_tenant_without_a_limit_are_compared(
     tmp_path: Path, scatter_pages: int
 ) -> None:
-    """What it holds scatters; what is simulated is as large as the node's memory."""
+    """The page cache scatters. The simulations are as large as the node's memory."""
     web = PlantTenant("/web", {"default": flat(0.6), "lirs": flat(0.2)}, 64 * MIB)
     plant = Unlimited([web], 64 * MIB, SIZES)
     plant.scatter_pages = scatter_pages

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants needed is kept by the quarter of an hour for a day, and outlives a restart."""
+"""The needs of tenants are kept for a day by quarter of an hour, and survive a restart."""
 
 import sqlite3
 from pathlib import Path
@@ -211,7 +211,7 @@ def _world(path: Path, now: list[float], *tenants: PlantTenant, cpus: int = 0) -
 
 
 def _run(here: World, now: list[float], seconds: int) -> None:
-    """On the clock of the controller's host as well."""
+    """Run so many seconds, also on the clock of the controller's host."""
     for _ in range(seconds):
         now[0] += 1
         here.run(1)
@@ -304,7 +304,7 @@ def test_what_is_needed_next_is_what_was_a_day_ago_from_now_on(tmp_path: Path) -
     loops["a"].needs.take(NOW_S, {"/other": Need(1, 1.0)}, {})
     found = next_needs(loops, {"b": ["/web"]}, NOW_S, 1.0)["b", "/web"]
     assert found.slots.tolist() == [NOW - day, NOW - day + 1, NOW - day + 4]
-    # On `a` by how much more than at last, there.
+    # On `a` it counts by how much more it was there than at last.
     assert found.size_bytes.tolist() == [20.0, 30.0, 280.0]
     assert found.moved.tolist() == [True, False, True]
     assert next_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What policies cost on a node: as agents tell it, as it is remembered, and what comes of it."""
+"""The costs of policies on a node: how agents report them, their memory, and their effect."""
 
 import math
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_no_more_policies_are_remembered_than_a_node_may_have() -> None:
 def test_they_outlive_a_restart() -> None:
     text = node_state.to_json(NodeState(costs=known(lru=0.25)))
     assert node_state.from_json(text, "node").costs.of(("default", "lru")) is not None
-    # A store of a version without them.
+    # A store of a version without costs.
     assert node_state.from_json('{"tenants": {}}', "node").costs == known()
 
 
@@ -86,7 +86,7 @@ def test_a_cost_that_cannot_be_is_refused(cpu_us: float) -> None:
 
 
 class CostlyPlant(Plant):
-    """Accesses under a policy take CPU time, which is told as an agent measures it."""
+    """A plant whose policies take CPU time, which it reports like an agent."""
 
     cpu_us: dict[str, float]
 
@@ -104,7 +104,10 @@ class CostlyPlant(Plant):
 
 
 def world(path: Path, cpu_us: float, reads: float = 1.0) -> World:
-    """`lru` saves a fiftieth of the misses: 5 microseconds of an access, if each is a read."""
+    """Return a world in which `lru` saves a fiftieth of the misses.
+
+    That is 5 microseconds per access, if each miss is a read.
+    """
     curves = {"default": flat(0.5), "lru": flat(0.49)}
     tenant = PlantTenant("/a", curves, 64 * MIB, reads_per_miss=dict.fromkeys(curves, reads))
     plant = CostlyPlant([tenant], 64 * MIB, SIZES, noise=0.001)
@@ -122,7 +125,7 @@ def world(path: Path, cpu_us: float, reads: float = 1.0) -> World:
 def test_a_policy_is_kept_or_undone_by_misses_and_cpu_time_together(
     tmp_path: Path, cpu_us: float, reads: float, events: list[str]
 ) -> None:
-    """Where a read brings eight pages, as many missed pages take an eighth of the time."""
+    """If a read brings eight pages, as many missed pages take an eighth of the time."""
     here = world(tmp_path, cpu_us, reads)
     here.run(900)
     assert here.events() == events

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time series under the real loop: what was set, measured and predicted, for every interval."""
+"""Time series of the real loop: what was set, measured and predicted in every interval."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def world(path: Path) -> World:
 
 
 def recent(world: World, cgroup: str) -> SeriesView:
-    """As long ago as every interval is kept."""
+    """Return the series over the time for which every interval is kept."""
     since_s = world.plant.time_s - 890
     return world.service.past.series(cgroup, None, since_s, None, 2000)
 
@@ -106,7 +106,7 @@ def test_what_is_in_memory_is_bounded_and_a_day_is_means(tmp_path: Path) -> None
     assert (tail.points, tail.ended_s) == (120, 2899.0)
     day = Range(0.0, 2900.0, 40)
     shown = read_series(found.store, found.loop.series, "plant", "/a", day, 1.0, day.until_s)
-    # Of what was not stored yet; every point ends a minute.
+    # Of the part that was not stored yet, every point ends a minute.
     times = shown.time_s
     assert times[:2] == [1002, 1501] and times[2:] == [2060 + 60 * n for n in range(14)]
     means = shown.columns["current_bytes"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that is kept for tenants that are to come is taken from nobody who is there by name."""
+"""Memory that is reserved for arriving tenants is not taken from a tenant by name."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a value in 16 bits, and of rows that come and go."""
+"""Time series values in 16 bits, and rows that come and go."""
 
 import math
 
@@ -38,7 +38,7 @@ def _took(ring: Ring, time_s: float, rows: list[int], new: list[int], values: li
 
 
 def _points(ring: Ring, row: int) -> tuple[list[float], list[float]]:
-    """Times and values of a row that has one of them a point."""
+    """Return the times and values of a row with one value per point."""
     times, _, codes = ring.segment(row, 0, ring.count)
     return times.tolist(), decoded(codes).ravel().tolist()
 

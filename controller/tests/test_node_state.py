@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store has of a node: all of it, and tenants that changed since."""
+"""The stored state of a node: the whole, and the tenants that changed since."""
 
 import json
 import sqlite3
@@ -25,7 +25,7 @@ TENANTS = 3
 
 
 def world_of(tmp_path: Path) -> World:
-    """Tenants that would all be better off with another policy, which only some are told of."""
+    """Return a world in which no gain by `lfu` is predicted until `promise` predicts one."""
     tenants = [
         PlantTenant(f"/{i}", {"default": flat(0.5), "lfu": flat(0.5)}, 64 * MIB, {"lfu": flat(0.5)})
         for i in range(TENANTS)
@@ -34,7 +34,7 @@ def world_of(tmp_path: Path) -> World:
 
 
 def cycle(world: World) -> None:
-    """One that is killed before what follows it."""
+    """Run a cycle that is killed before what follows it."""
     world.plant.pass_time()
     world.loop.cycle(world.plant.snapshot())
 
@@ -96,7 +96,7 @@ def test_memory_that_begins_to_move_is_stored_with_the_whole_and_then_by_itself(
 
 
 def test_tenants_of_a_state_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:
-    """By an earlier version, which knows the state alone."""
+    """An earlier version, which knows only the whole state, replaced it."""
     store = Store(tmp_path / "c.db")
     store.reserve_epochs("n", 0)
     store.save("n", 1, 1.0, state="one")
@@ -176,7 +176,7 @@ def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
     whole = f'{{"tenants": {{"/a": {tenant}}}, "memory": {{"change": {change}}}}}'
     kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole))
     assert kept is not None and kept.memory.change is not None
-    # What it says of scatter is not known any more: nothing is taken for sure by it.
+    # The stored scatter is unknown now, so nothing counts as certain by it.
     assert kept.memory.change.gained.bound(0.01) >= 1.0
     assert kept.memory.change.expected == 0.1
     trial = kept.tenants["/a"].policy.trial
@@ -192,7 +192,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def on_trial(tmp_path: Path) -> World:
-    """Tenant 0 has a change on trial."""
+    """Return a world in which tenant 0 has a change on trial."""
     world = world_of(tmp_path)
     world.run(12)
     promise(world, "/0")
@@ -202,7 +202,7 @@ def on_trial(tmp_path: Path) -> World:
 
 
 def restart_with(world: World, change: Callable[[dict[str, Any]], None]) -> NodeState:
-    """After a restart that finds another state than was stored."""
+    """Restart with a stored state that `change` has modified, and return the new state."""
     state = json.loads(node_state.to_json(world.loop._decider.state))
     change(state)
     world.store.save(world.loop.name, 99, world.plant.time_s, state=json.dumps(state))
@@ -239,7 +239,7 @@ def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
 def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They had a column less beside those of the groups, and calibration told of no accesses."""
+    """Earlier sums had one column less beside the groups, and calibrations had no accesses."""
     world = on_trial(tmp_path)
     before = deepcopy(world.loop._decider.state.tenants)
 

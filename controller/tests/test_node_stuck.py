@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits that the node does not move: others are asked, they are asked for less and less often."""
+"""Limits that do not move: others are asked instead, and these more and more rarely."""
 
 import random
 from pathlib import Path
@@ -20,7 +20,7 @@ SLO = Objective("/needs", throughput_ops=20_000.0)
 
 
 class StuckPlant(Plant):
-    """The memory of `/batch` cannot be reclaimed."""
+    """A plant that cannot reclaim the memory of `/batch`."""
 
     def pass_time(self, elapsed_s: float = 1.0) -> None:
         batch = self.of("/batch")
@@ -30,7 +30,7 @@ class StuckPlant(Plant):
 
 
 class RefusingPlant(Plant):
-    """Sets no limit of `/web`, which has none; what it holds scatters."""
+    """A plant that sets no limit of `/web`, which has none and whose page cache scatters."""
 
     random = random.Random(1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decider never does, whatever curves say and whatever happens."""
+"""What the decider never does, whatever curves predict and whatever happens."""
 
 import tempfile
 from collections import Counter
@@ -73,12 +73,12 @@ def happen(world: World, what: str, which: int, later: dict[str, Curve]) -> None
 
 
 def gains(trial: Trial | None) -> bool:
-    """Whether a change gains for minutes, and only the calibration of its origin is too unsure."""
+    """Whether a change gains for minutes, and only its origin's calibration is too uncertain."""
     return trial is not None and trial.intervals >= 100 and trial.gained > trial.bound(ALPHA)
 
 
 def is_active(state: NodeState) -> bool:
-    """Whether a change is not confirmed though it could be, or is on its way back."""
+    """Whether a change that could be confirmed is not, or is on its rollback."""
     policies = [one.policy for one in state.tenants.values()]
     trials = [one.trial for one in policies if one.trial is not None and not gains(one.trial)]
     is_on_trial = bool(trials) or any(one.wanted for one in policies)
@@ -100,7 +100,7 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
         plant.refuse = {}
         for tenant in plant.tenants:
             tenant.distrust = "the end"
-        # What gains little and scatters is on trial for minutes; what tells nothing, for ten.
+        # A small gain that scatters is on trial for minutes; without data it takes ten minutes.
         for _ in range(100):
             if is_active(world.loop._decider.state):
                 world.run(8)
@@ -111,17 +111,17 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
 
 
 def _check_decisions(world: World) -> None:
-    """Every tenant is under the policy that its last decision left it with."""
+    """Check that every tenant is under the policy of its last decision."""
     told = list(reversed(world.service.history(limit=10_000)))
     assert all(first.id < second.id for first, second in pairwise(told))
     for tenant in world.plant.tenants:
         policies = [
             one for one in told if one.cgroup == tenant.cgroup and one.from_policy != one.to_policy
         ]
-        # A way back that is refused is asked for until it is there, or the default instead.
+        # A refused rollback is asked for until it is in force, or the default instead.
         refused = [one for one in policies if "asked for again" in one.why]
         policies = [one for one in policies if one not in refused]
-        # A way back is no trial.
+        # A rollback is no trial.
         trials = [one for one in policies if "to read again" not in one.why or one.event == "trial"]
         counted = Counter(one.event for one in trials)
         state = world.loop._decider.state.tenants[tenant.cgroup].policy

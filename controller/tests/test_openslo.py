@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as OpenSLO and back."""
+"""Conversion of objectives to OpenSLO and back."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a rollout, planned by what is measured now."""
+"""The rest of a rollout, planned by what is measured now."""
 
 from dataclasses import replace
 
@@ -89,7 +89,7 @@ def test_pins_of_the_rollout_alone_do_not_count() -> None:
 
 
 def test_what_met_its_slo_in_a_rehearsal_is_enough_while_its_curve_says_so() -> None:
-    """By error bars and the error of the model alone it would need more than it was given."""
+    """By error bars and the model's error alone it would need more than it was given."""
     ops = {name: 0.9 * one for seen in FLEET for name, one in present_ops(seen).items()}
     asked = Objectives(tuple(Objective(name, throughput_ops=one) for name, one in ops.items()))
     first = _ordered(FLEET, asked)[0]
@@ -130,7 +130,7 @@ def test_what_met_its_slo_in_a_rehearsal_is_enough_while_its_curve_says_so() -> 
 
 
 def _same(one: Drain, other: Drain) -> bool:
-    """Whether nobody of a drain needs more than the other gives."""
+    """Whether no tenant of a drain needs more than the other drain gives."""
     limits = {move.cgroup: move.limit_bytes for move in other.moves}
     return one.node == other.node and all(
         (move.need_bytes or move.limit_bytes) <= limits[move.cgroup] for move in one.moves

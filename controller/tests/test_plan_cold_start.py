@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cold starts: a page cache that is filled step by step takes what is predicted."""
+"""Cold starts: filling a page cache step by step takes the predicted time."""
 
 from dataclasses import replace
 
@@ -30,7 +30,10 @@ def _model(capacity_iops: float, service_us: float = 20.0) -> Throughput:
 def _filled_in_s(
     model: Throughput, warm: FloatArray, sizes: FloatArray, ratios: FloatArray
 ) -> tuple[float, int]:
-    """Reads 64 pages at a time until the throughput is nearly what it comes to in the end."""
+    """Read 64 pages at a time until the throughput is nearly the final one.
+
+    Returns the seconds and the pages.
+    """
     wanted = float(model.ops(warm, model.wait_us(warm))[0]) * (1 - TOLERANCE)
     pages, seconds, size = 0, 0.0, float(sizes[0])
     while size < sizes[-1]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consolidation: least memory keeps what it must at the fixed point, and packings are real."""
+"""Consolidation: the least memory suffices at the fixed point, and packings are feasible."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -97,7 +97,7 @@ def _copies(seen: Snapshot, row: int, count: int) -> Snapshot:
 
 
 def _waits_us(seen: Snapshot, asked: Objectives) -> set[float]:
-    """The waits of a node's table."""
+    """Return the waits in the table of a node."""
     targets = Targets.of(seen, Asked.of(seen, asked), Config())
     return set(WaitTable.of(Needs.of(targets, seen, Config()), seen).waits_us.tolist())
 
@@ -121,13 +121,13 @@ def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
     rows = consolidate([seen], asked, Config()).tenants
     more = rows[0].more_of_this_kind
     assert all(row.kept for row in rows)
-    # The wait at which they fit may lie between those of another table.
+    # The wait at which they fit may lie between the waits of another table.
     known_us = _waits_us(seen, asked)
     assert fits(_copies(seen, 0, more), asked, [True] * (tenants + more), known_us)
     if capacity == 1e12:
         free = budget - sum(row.least_bytes for row in rows)
         assert more == free // rows[0].least_bytes
-    # What the table of waits misses for being a table: little.
+    # A table of waits loses little by being a table.
     many = int(more * 1.5) + 2
     assert not fits(_copies(seen, 0, many), asked, [True] * (tenants + many))
 

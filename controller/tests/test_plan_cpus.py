@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs that are measured bound what a node takes in, now and as they were needed before."""
+"""Measured CPUs bound what a node takes in, by present and past needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ ONLY_NOW: PastByTenant = {}
 
 
 def _two(web: float | None, db: float | None, cpus: float | None = 8.0) -> list[Snapshot]:
-    """Of two nodes with memory for both tenants, the first is the smaller."""
+    """Return two nodes with memory for both tenants; the first node is the smaller."""
     return [
         node_of("a", 256, loop_of("/web", 32, 64, web), cpus=cpus),
         node_of("b", 300, loop_of("/db", 32, 64, db), cpus=cpus),
@@ -58,7 +58,7 @@ def test_the_margin_is_the_square_root_and_has_an_inverse(mean: float) -> None:
 def test_of_cpus_that_are_measured_a_margin_stays_free(
     monkeypatch: pytest.MonkeyPatch, heuristic: bool, web: float, db: float, drained: int
 ) -> None:
-    """Of eight CPUs 5.63 may be needed."""
+    """5.63 of eight CPUs may be needed."""
     _only(monkeypatch, heuristic)
     assert len(_found(_two(web, db)).drains) == drained
 
@@ -159,7 +159,7 @@ def test_so_many_more_fit_as_cpus_allow() -> None:
 
 
 def _measured(seed: int, nodes: int, cpus: float) -> tuple[list[Snapshot], PastByTenant]:
-    """A fleet with CPUs; every tenant needs at random, now and at some of three times before."""
+    """Return a fleet with CPUs and random needs of every tenant, now and at some of three slots."""
     random = np.random.default_rng(seed)
     fleet, before = [], {}
     for seen in fleet_of(seed, nodes, 1e12):
@@ -183,7 +183,7 @@ def _measured(seed: int, nodes: int, cpus: float) -> tuple[list[Snapshot], PastB
 def _fits(
     fleet: Sequence[Snapshot], asked: Objectives, before: PastByTenant, packing: Packing
 ) -> bool:
-    """Whether nodes that take tenants in have the CPUs that all of theirs need."""
+    """Whether nodes that take tenants in have the CPUs that all their tenants need."""
     tenants = [(seen.node.name, one) for seen in fleet for one in seen.tenants]
     home = {row: node for row, (node, _) in enumerate(tenants)}
     at = home | {row: fleet[node].node.name for row, node in packing.to.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drains: packings are real, nearly the best, and what is said of their moves is predicted well."""
+"""Drains: packings are feasible and nearly optimal, and their moves are predicted well."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: flo
         assert 0 <= move.cold_pages * PAGE_BYTES <= move.limit_bytes
         assert 0 <= move.cold_s < float("inf")
     # On a device that is short already, SLOs may be out of reach where the tenants are, one by one
-    # or, for want of memory, together: then nobody is sent there.
+    # or, for want of memory, together. Then no tenant goes there.
     is_kept = {row.cgroup: row.kept for row in found.tenants}
     targets = {to for moves in drained.values() for to in moves.values()}
     for seen in after(fleet, drained):
@@ -77,7 +77,7 @@ def test_what_is_predicted_of_a_move_is_what_the_planner_predicts_there() -> Non
         )
         ops = present_ops(replace(seen, tenants=there))
         for cgroup in set(ops) & set(moves):
-            # The tenants that were there give memory up, so that all read somewhat more.
+            # The tenants that were there give up memory, so that all read somewhat more.
             assert moves[cgroup].predicted_ops <= ops[cgroup] * (1 + 1e-6)
 
 
@@ -127,7 +127,7 @@ def test_memory_that_nobody_needs_is_shared_by_all_who_are_on_a_node_then() -> N
 
 
 def _most_drained(fleet: Sequence[Snapshot]) -> int:
-    """By enumeration: the most nodes whose tenants fit on the others, by memory alone."""
+    """Return the most nodes whose tenants fit on the others, by memory alone and enumeration."""
     needs = FleetNeeds.of(places_of(fleet, EVERYBODY, Config()))
     cgroups = [one.cgroup for place in needs.places for one in place.targets.asked.tenants]
     least = dict(zip(cgroups, needs.size_bytes.min(axis=0).tolist(), strict=True))

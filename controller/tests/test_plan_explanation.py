@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations: what is predicted of a tenant, and the least memory for its SLOs, by plans."""
+"""Explanations: a tenant's predictions and its least memory for SLOs, checked by plans."""
 
 from dataclasses import replace
 
@@ -24,7 +24,10 @@ ROOM = 1 << 40
 
 
 def _ops(seen: Snapshot, policy: str, limit_bytes: int) -> float:
-    """What a plan predicts for the first tenant if it had this, all others as they are."""
+    """Return the predicted throughput of the first tenant with this setting.
+
+    All other tenants stay as they are.
+    """
     first = replace(seen.tenants[0], policy=policy, limit_bytes=limit_bytes)
     node = replace(seen.node, budget_bytes=ROOM)
     there = replace(seen, node=node, tenants=(first, *seen.tenants[1:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts at the ends of their ranges and beyond: refused by name, or planned within bounds."""
+"""Amounts at and beyond the ends of their ranges: refused by name, or planned in bounds."""
 
 from dataclasses import replace
 from typing import Any

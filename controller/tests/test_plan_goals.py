@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory is for once SLOs are kept, and what tenants without one keep of their own."""
+"""The goals of memory beyond SLOs, and what tenants without an SLO keep."""
 
 from dataclasses import replace
 
@@ -32,12 +32,12 @@ BUSY = Indicators(throughput_ops=1000.0, miss_ratio=0.5, device_iops=1000.0)
 
 
 def linear(working_set_mib: int, least: float = 0.0) -> FloatArray:
-    """Miss ratios that fall evenly to `least` at the working set."""
+    """Return miss ratios that fall evenly to `least` at the working set."""
     return np.maximum(least, 1 - (1 - least) * SIZES / (working_set_mib * MIB))
 
 
 def power(scale_mib: int, exponent: float) -> FloatArray:
-    """Miss ratios of a heavy tail."""
+    """Return miss ratios with a heavy tail."""
     found: FloatArray = (1 + SIZES / (scale_mib * MIB)) ** -exponent
     return found
 
@@ -45,7 +45,7 @@ def power(scale_mib: int, exponent: float) -> FloatArray:
 def tenant(
     name: str, misses: FloatArray, threads: float = 1.0, first_mib: int = 0, limit_mib: int = 128
 ) -> Tenant:
-    """One under `lru`, with a floor of 8 MiB."""
+    """Return a tenant under `lru` with a floor of 8 MiB."""
     curves = Curves(("lru",), SIZES, misses[None, :])
     demand = Demand(service_us=50.0, accesses_per_op=1.0, concurrency=threads)
     limit, first = limit_mib * MIB, first_mib * MIB
@@ -53,7 +53,7 @@ def tenant(
 
 
 def node(*tenants: Tenant, budget_mib: int = 256) -> Snapshot:
-    """They share 256 MiB, and a device that keeps up."""
+    """Return a node whose tenants share 256 MiB and a device that keeps up."""
     return Snapshot(1, 0.0, Node("node", budget_mib * MIB), Device(1e12, 500.0), tenants)
 
 
@@ -132,7 +132,7 @@ def test_who_hits_nothing_at_any_size_gives_first() -> None:
 
 @pytest.mark.parametrize("first_mib", [64, 61])
 def test_what_is_kept_is_never_more_than_the_first_memory(first_mib: int) -> None:
-    """Its policy may not be, and the one that may never does as much."""
+    """Its policy is not allowed, and the allowed one never does as much."""
     both = Curves(("lru", "bad"), SIZES, np.stack((linear(200), np.ones(SIZES.size))))
     bad = replace(tenant("/bad", linear(200), first_mib=64), curves=both)
     bad = replace(bad, first_bytes=first_mib * MIB, limit_bytes=32 * MIB)
@@ -143,7 +143,7 @@ def test_what_is_kept_is_never_more_than_the_first_memory(first_mib: int) -> Non
 
 
 def slo(priority: int) -> Objective:
-    """The hit ratio of 240 MiB."""
+    """Return an SLO whose hit ratio takes 240 MiB."""
     return Objective("/slo", hit_ratio=0.9, priority=priority)
 
 
@@ -192,7 +192,7 @@ def test_least_memory_leaves_what_is_kept() -> None:
 def test_no_tenant_without_an_slo_is_planned_below_what_it_keeps(
     seed: int, tenants: int, policies: int, goal: Goal, allocator: str, keep: float, far: bool
 ) -> None:
-    """First memories fit into the budget; in small steps all have them still."""
+    """First memories fit into the budget. If memory moves in small steps, all still have them."""
     seen = snapshot(seed, tenants, policies)
     random = np.random.default_rng(seed)
     most = 1.0 if not far else seen.node.budget_bytes / sum(t.limit_bytes for t in seen.tenants)
@@ -200,7 +200,7 @@ def test_no_tenant_without_an_slo_is_planned_below_what_it_keeps(
         replace(one, first_bytes=int(one.limit_bytes * random.uniform(0.1, most)))
         for one in seen.tenants
     )
-    if far:  # They lost it all meanwhile, and may get it back at once.
+    if far:  # They lost all of it meanwhile, and may get it back at once.
         known = tuple(replace(one, limit_bytes=one.floor_bytes) for one in known)
     config = Config(allocator=allocator, movement_share=1.0 if far else 0.05)
     found = plan(replace(seen, tenants=known), two(keep, goal), config)
@@ -218,7 +218,7 @@ def test_no_tenant_without_an_slo_is_planned_below_what_it_keeps(
 def test_whatever_is_to_be_kept_there_is_a_plan_within_the_budget(
     seed: int, goal: Goal, allocator: str, movement: float
 ) -> None:
-    """First memories above all there is, policies that are not in force, SLOs of any priority."""
+    """First memories may exceed all memory, policies differ from those in force, SLOs vary."""
     random = np.random.default_rng(seed)
     seen = snapshot(seed, int(random.integers(1, 9)), 3, capacity_iops=(1e12, 2e3)[seed % 2])
     budget = int(seen.node.budget_bytes * random.uniform(0.4, 1.2))

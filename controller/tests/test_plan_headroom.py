@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node is filled so far only that what its tenants needed at any time of the past fits."""
+"""A node is only filled as far as its tenants' needs of any past time still fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.problem.config import Config
 
 HOUR_AGO = -4
-"""Slots before noon."""
+"""A slot, relative to noon."""
 LEFT_FOR = "room is left for what tenants needed together at any time of the last "
 
 
@@ -44,7 +44,7 @@ def _found(fleet: Sequence[Snapshot], before: PastByTenant) -> Consolidation:
 
 
 def _two(memory_mib: int) -> list[Snapshot]:
-    """A tenant that is small now, and a node with one of 188 MiB; the first is on the smaller."""
+    """Return a node with `/web`, which is small now, and a larger one with `/db`, 188 MiB."""
     small = node_of("a", 256, loop_of("/web", 32, 64))
     return [small, node_of("b", memory_mib, loop_of("/db", 188, 200))]
 
@@ -172,7 +172,7 @@ def test_nobody_needed_more_than_it_may_have_now() -> None:
 def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
     was_mib: int, drained: int
 ) -> None:
-    """`/db` needs 188 MiB of the 256 of `b`, and `/web`, which came to `a`, 32."""
+    """`/db` needs 188 MiB of the 256 of `b`; `/web`, which came to `a`, needs 32."""
     came = replace(past_of({HOUR_AGO: was_mib}, 0.0), moved=np.array([True]))
     found = _found(_two(256), {("a", "/web"): came})
     assert len(found.drains) == drained
@@ -183,7 +183,7 @@ def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
 
 @pytest.mark.parametrize(("last_mib", "peak_mib"), [(40, 182), (32, 182), (12, 162), (0, 150)])
 def test_what_rose_where_a_tenant_is_now_does_not_count_twice(last_mib: int, peak_mib: int) -> None:
-    """It needed 150 MiB more than `last_mib` at last where it was, and needs 32 now."""
+    """It needed 150 MiB more than `last_mib`, its last need there, and needs 32 MiB now."""
     last = np.array([[last_mib * MIB, 4.0, 0.5]])
     came = replace(past_of({HOUR_AGO: 150}, 150.0, {HOUR_AGO: 2.0}), moved=np.array([True]))
     fleet = [node_of("a", 256, loop_of("/web", 32, 64, cpus=1.5))]
@@ -209,7 +209,7 @@ def test_nothing_is_known_of_a_tenant_whose_curves_are_not_followed(followed: in
 
 
 def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: range) -> bool:
-    """Whether each node that takes tenants in has what all of its needed at every time."""
+    """Whether each node that takes tenants in has what all its tenants needed in every slot."""
     come: dict[int, list[int]] = {}
     for tenant, node in packing.to.items():
         come.setdefault(node, []).append(tenant)
@@ -251,7 +251,7 @@ def test_no_planned_node_ever_needed_more_than_it_has(
     if best is not None:
         assert best.most >= len(found.drained)
         assert len(best.drained) <= pack.most_by_memory(loads)
-        # The program's own tolerance is a millionth of a node.
+        # The tolerance of the exact program is a millionth of a node.
         roomy = replace(loads, budget_bytes=loads.budget_bytes + (1 << 12))
         packing = BestFit(needs, roomy, rules, 0).packing(best.drained, best.to)
         targets = np.array(sorted(set(best.to.values())), dtype=np.int64)
@@ -273,7 +273,7 @@ def test_times_that_others_cover_decide_nothing(seed: int, tenants: int, times: 
 
 
 def test_a_fleet_that_is_too_large_for_the_program_leaves_the_same_room() -> None:
-    """Eighty nodes, of which each pair has tenants that are large at the same time."""
+    """Eighty nodes; the tenants of each pair are large at the same time."""
     fleet = [node_of(f"n{i:02}", 300, loop_of(f"/t{i}", 32, 64)) for i in range(80)]
     before: Mapping[tuple[str, str], PastNeeds] = {
         (f"n{i:02}", f"/t{i}"): past_of({-1 - i // 2: 200}) for i in range(80)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation is exact: against enumeration, and against mixed-integer programming."""
+"""The allocation is exact: compared with enumeration and mixed-integer programming."""
 
 from itertools import product
 from typing import Any
@@ -142,12 +142,12 @@ def test_a_cliff_that_just_does_not_fit_is_paid_for_by_another_without_a_search(
         raise AssertionError("searched")
 
     monkeypatch.setattr(multiple_choice_knapsack, "search_knapsack", refused)
-    # Two whose every ten bytes gain less than the last ten; one that gains 71 by 50 or nothing.
+    # In two classes each ten bytes gain less than the last ten; a third gains 71 by 50 bytes.
     gains = np.concatenate(([0.0], np.cumsum(np.arange(20.0, 9.0, -1.0))))
     cliff = np.concatenate(([0.0, 71.0], np.full(10, -np.inf)))
     values = np.array([gains, gains, cliff])
     weights = np.array([np.arange(12) * 10] * 2 + [[0, *[50] * 11]])
-    # Six steps of each are worth their price, which leaves 40: one must give ten up.
+    # Six steps of each are worth their price, which leaves 40 bytes: one must give ten up.
     found = solve(weights, values, 160, tolerance=1.0)
     assert found.option.tolist() in ([5, 6, 1], [6, 5, 1])
     assert found.value == 2 * gains[6] - 15 + 71 and found.bound - found.value <= 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packings: the heuristic's are feasible, the program's are no worse, and every rule holds."""
+"""Packings: the heuristic is feasible, the exact program no worse, and every rule holds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def _rules(needs: FleetNeeds) -> Rules:
 
 
 def _is_feasible(needs: FleetNeeds, packing: Packing) -> bool:
-    """Computed from what each tenant needs, node by node."""
+    """Whether the packing is feasible, computed node by node from each tenant's need."""
     stays = set(range(len(needs.places))) - set(packing.drained)
     come: dict[int, list[int]] = {node: [] for node in stays}
     for tenant, node in packing.to.items():
@@ -83,7 +83,7 @@ def test_the_heuristic_is_feasible_and_the_program_no_worse(
 
 
 def _roomy(nodes: int, room: float = 3.0) -> list[Snapshot]:
-    """A fleet of which every node has room for the tenants of several."""
+    """Return a fleet in which every node has room for the tenants of several."""
     fleet = fleet_of(5, nodes, 1e12)
     return [
         replace(seen, node=replace(seen.node, budget_bytes=int(seen.node.budget_bytes * room)))
@@ -172,7 +172,7 @@ def test_with_a_spare_node_all_fits_on_the_others_whichever_fails(nodes: int) ->
 def test_a_node_whose_tenants_fit_nowhere_is_named_and_others_are_drained() -> None:
     fleet = _roomy(3)
     least = consolidate(fleet, EVERYBODY, Config()).tenants
-    # All of the memory of each node is less than one tenant of n0 must have.
+    # One tenant of n0 must have more than the whole memory of any other node.
     most = max(seen.node.budget_bytes for seen in fleet)
     asked = Objectives((Objective(least[0].cgroup, memory_min=parse_size("50%")), Objective("*")))
     big = replace(fleet[0], node=replace(fleet[0].node, budget_bytes=4 * most))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins are obeyed by every allocator, in every mode; what may not change never stops a plan."""
+"""Every allocator obeys pins in every mode, and a fixed setting never prevents a plan."""
 
 from dataclasses import replace
 

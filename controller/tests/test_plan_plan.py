@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every plan: bounds, promises, pins, and that it can be replayed."""
+"""Properties of every plan: bounds, SLOs, pins, and exact replay from a record."""
 
 import json
 from base64 import b64encode
@@ -85,7 +85,7 @@ def test_bounds_hold_for_every_allocator_and_goal(
 @given(snapshots, st.integers(1, 64))
 def test_more_memory_never_lowers_the_objective(seen: Snapshot, more_mib: int) -> None:
     seen = replace(seen, device=replace(seen.device, capacity_iops=1e12))
-    # A share of the larger budget that is the same number of bytes: only the budget grows.
+    # The share of the larger budget is the same number of bytes, so only the budget grows.
     larger = seen.node.budget_bytes + more_mib * MIB
     movement = 0.2 * seen.node.budget_bytes
     wider = replace(seen, node=replace(seen.node, budget_bytes=larger))
@@ -223,7 +223,7 @@ def test_an_empty_node_has_an_empty_plan() -> None:
 
 
 def _two(seen: Snapshot, cliff_mib: int) -> Snapshot:
-    """Two tenants of 100 MiB each, whose only cliff is at `cliff_mib`; a budget of 200 MiB."""
+    """Return two tenants of 100 MiB with a cliff at `cliff_mib`, in a budget of 200 MiB."""
     sizes = np.array([cliff_mib * MIB - 4096, cliff_mib * MIB])
     curves = Curves(("lru",), sizes, np.array([[1.0, 0.1]]))
     tenants = tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an SLO, what others keep, and the margin above an SLO get, in this order."""
+"""The order of memory: an SLO, what others keep, and the margin above the SLO."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ SLO, AIM = 0.5, 0.75
 
 
 def a_node(budget_mib: int) -> Snapshot:
-    """One tenant hits in proportion to what it has, up to 200 MiB; one has a cliff."""
+    """Return a node of two tenants: one hits in proportion up to 200 MiB, one has a cliff."""
     seen = snapshot(2, 2, 1)
     sizes = np.array([1, 200]) * MIB
     even = Curves(("lru",), sizes, np.array([[1.0 - 1 / 200, 0.0]]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants leave nodes that have no room for what comes next, so that all nodes have it."""
+"""Tenants leave nodes that have no room for what comes next, so that all nodes have room."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import PAGE_BYTES
 
 SOON = -92
-"""Slots before noon: an hour after noon, a day ago."""
+"""A slot relative to noon: an hour after noon, a day ago."""
 FITS = "all nodes have room for their tenants"
 
 
@@ -47,18 +47,18 @@ def _moves(found: Spread) -> dict[str, str]:
 
 
 def _packed(*others: Snapshot) -> list[Snapshot]:
-    """Three small tenants on a node of 256 MiB, and other nodes."""
+    """Return three small tenants on a node of 256 MiB, and the other nodes."""
     small = [loop_of(name, 32, 80) for name in ("/db", "/mail", "/web")]
     return [node_of("a", 256, *small), *others]
 
 
 def _elsewhere(more_mib: int) -> PastNeeds:
-    """What a tenant needed more on another node than it did there at last."""
+    """Return what a tenant needed elsewhere beyond its last need there."""
     return replace(past_of({SOON: more_mib}, 0.0), moved=np.array([True]))
 
 
 def _ahead(**mib: int) -> PastByTenant:
-    """What tenants that are on `a` now needed elsewhere."""
+    """Return what tenants that are on `a` now needed elsewhere."""
     return {("a", f"/{name}"): _elsewhere(size - 32) for name, size in mib.items()}
 
 
@@ -76,7 +76,7 @@ def test_one_tenant_leaves_before_its_node_is_short() -> None:
     (move,) = drain.moves
     assert (drain.node, drain.freed_bytes) == ("a", 0)
     assert drain.why == "the tenants of a needed 74 MiB more than it has at 13:00 UTC a day ago"
-    # It gets no less than it has.
+    # The tenant gets no less than it has.
     assert (move.limit_bytes, move.need_bytes) == (80 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (200 * MIB, (NOON + SOON) * 900.0)
     assert FITS not in found.notes
@@ -97,7 +97,7 @@ def test_what_is_needed_now_counts_without_a_past() -> None:
     stated = Objectives((Objective("/*", throughput_ops=8000.0), Objective("*")))
     fleet = [node_of("a", 256, *large), node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64))]
     found = _found(fleet, {}, objectives=stated)
-    # The smallest without which the others fit.
+    # It is the smallest tenant without which the others fit.
     assert _moves(found) == {"/mail": "c"}
     assert found.drains[0].why == "the tenants of a need 24 MiB more than it has"
     assert any("what they needed a day ago is not known" in note for note in found.notes)
@@ -127,19 +127,19 @@ def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
 
 
 def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
-    """What `/db` states it needs nobody else can leave room for."""
+    """No other tenant can make room for the CPUs that `/db` states."""
     small = [loop_of(name, 32, 80) for name in ("/db", "/mail", "/web")]
     fleet = [node_of("a", 256, *small, cpus=2), node_of("b", 256)]
     stated = Objectives((Objective("/db", movable=False, cpus=4), Objective("*")))
     found = _found(fleet, {}, objectives=stated)
     assert found.drains == []
     assert found.left == {"a": "the tenants of a need more CPUs than it has"}
-    # It is relieved of what it lacks beside that.
+    # The node is relieved of what it lacks besides that.
     assert _moves(_found(fleet, _ahead(web=250, mail=60), objectives=stated)) == {"/web": "b"}
 
 
 def test_who_left_first_stays_where_those_who_left_later_suffice() -> None:
-    """Each of those relieves one of two times, the first both of them, but of less."""
+    """Each later leaver relieves one of two slots, the first one both, but of less."""
     tenants = [loop_of(name, 1, 80) for name in ("/both", "/first", "/second", "/stays")]
     fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
     at_two = {"both": (30, 30), "first": (50, 0), "second": (0, 50), "stays": (222, 222)}
@@ -154,7 +154,7 @@ def test_who_left_first_stays_where_those_who_left_later_suffice() -> None:
 
 
 def test_the_loss_of_a_node_counts_where_that_is_asked() -> None:
-    """Where `/web` is on `b` with `/own`, no node has room for both if `b` fails."""
+    """If `/web` is on `b` with `/own`, no node has room for both if `b` fails."""
     ahead = _ahead(web=200, db=70, mail=60)
     own = node_of("b", 256, loop_of("/own", 32, 64))
     fleet = _packed(own, node_of("c", 256, loop_of("/x", 60, 64)))
@@ -184,7 +184,7 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     assert [move.to_node for one in again(closed, ahead) for move in one.moves] == ["c"]
     assert again(replace(rest, drainable=frozenset()), ahead) == []
     assert again(replace(rest, closed=frozenset("abc")), ahead, is_left=True) == []
-    # Who was not ordered to go goes home.
+    # A tenant that was not ordered to go returns home.
     more = {**ahead, **_ahead(web=250, db=140, mail=130)}
     (anew,) = again(rest, more)
     assert {move.cgroup: move.to_node for move in anew.moves} == {"/web": "b", "/db": "c"}
@@ -214,18 +214,21 @@ def test_hours_are_a_day_at_most() -> None:
 
 
 def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
-    """They were there with the memory that it has, so it was enough or is so no less today."""
+    """They were there together with the node's present memory, so it was enough.
+
+    If it was not, it is no less enough today.
+    """
     fleet = _packed(node_of("b", 256))
     together = {("a", name): past_of({SOON: 200}) for name in ("/db", "/mail", "/web")}
     assert _found(fleet, together).drains == []
-    # One of which nothing is known was on no other node, as far as is known.
+    # A tenant without a known past was on no other node, as far as is known.
     unknown = {name: one for name, one in together.items() if name != ("a", "/db")}
     assert _found(fleet, unknown).drains == []
     # Nor is it known then that the node had room for it beside the others.
     later = {("a", name): past_of({SOON: 120, SOON + 1: 120}) for name in ("/mail", "/web")}
     came_later = replace(past_of({SOON + 1: 0}, 0.0), moved=np.array([True]))
     assert len(_moves(_found(fleet, {**later, ("a", "/db"): came_later}))) == 1
-    # With one more of them than then it counts beyond what the others needed.
+    # With one more tenant than then, it counts beyond what the others needed.
     came = {**together, ("a", "/web"): _elsewhere(168)}
     assert len(_moves(_found(fleet, came))) == 1
 
@@ -251,7 +254,7 @@ def test_an_slo_is_not_missed_where_nothing_was_done() -> None:
 
 
 def _needed(needs: FleetNeeds, row: int, ahead: PastByTenant, at: int, slot: int) -> int:
-    """What a tenant needs at a read time, as much more than now as it did elsewhere in a slot."""
+    """Return a tenant's need at a read time, plus what it needed more elsewhere in a slot."""
     home = needs.places[int(needs.homes[row])]
     own = row - int(needs.start[int(needs.homes[row])])
     past = ahead.get((home.name, home.targets.asked.tenants[own].cgroup))
@@ -302,7 +305,7 @@ def test_after_a_spread_every_node_fits_at_each_quarter_of_an_hour(
             )
             for at in range(needs.read_us.size)
         )
-    # A tenant that is alone somewhere has all that it may have.
+    # A tenant that is alone on a node has all memory that it may have.
     assert capacity < 1e12 or not found.left
 
 
@@ -327,7 +330,7 @@ def test_no_fewer_moves_would_do(sizes: list[int]) -> None:
 
 
 def test_a_large_fleet_is_planned_in_time() -> None:
-    """Of 200 nodes every other is short, and its neighbour empty."""
+    """In a fleet of 200 nodes every second one is short, and its neighbour is empty."""
     fleet = [
         node_of(f"n{i:03}", 256, *(loop_of(f"/{i}-{j}", 32, 64) for j in range(5 * (i % 2 == 0))))
         for i in range(200)

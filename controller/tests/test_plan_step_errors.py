@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant that gives keeps its share though its curve be wrong by the error of the step."""
+"""A donor keeps its share even if its curve is wrong by the error of the step."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,7 +67,7 @@ def planned(
     objectives: Sequence[Objective] = (Objective("*"),),
     goal: Goal = Objectives.goal,
 ) -> Plan:
-    """Of tenants that have so much each, and share what they have together."""
+    """Return the plan of tenants that have `had_mib` each, and share the sum."""
     seen = snapshot(2, len(curves_of), 1)
     had, first = had_mib * MIB, first_mib * MIB
     tenants = tuple(
@@ -80,7 +80,7 @@ def planned(
 
 
 def given_by(step: float) -> int:
-    """The limit, of 64 MiB, that is left to a tenant whose curve is all but flat."""
+    """Return the limit, of 64 MiB, that is left to a tenant with an almost flat curve."""
     flat = sampled((32, 64, 128), (0.31, 0.30, 0.30), 0.5, step)
     return planned((STEEP, flat), 64, 64).actions[1].limit_bytes
 
@@ -91,7 +91,7 @@ def test_the_more_the_step_may_be_wrong_by_the_less_is_given() -> None:
 
 
 def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> None:
-    """Of its present limit what it misses is measured."""
+    """Its misses at the present limit are measured."""
     flat = sampled((32, 64), (0.31, 0.30), 0.1, 0.1)
     found = planned((flat,), 32, 64)
     assert found.actions[0].limit_bytes == 32 * MIB and not found.slos
@@ -101,7 +101,7 @@ def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> Non
 def test_an_slo_is_kept_by_its_error_too_unless_that_costs_another_its_own(
     hit_ratio: float, left: int
 ) -> None:
-    """The one is met with 32 MiB, by a curve that may be wrong by .3 there."""
+    """The second tenant meets its SLO with 32 MiB, by a curve that may be wrong by 0.3 there."""
     steep = replace(STEEP, sizes_bytes=np.array([32, 64, 96]) * MIB)
     flat = sampled((32, 64, 96), (0.2, 0.2, 0.2), 0.5, 0.3)
     asked = (Objective("/t00000", hit_ratio=hit_ratio), Objective("/t00001", hit_ratio=0.75))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants are moved by no correction that was measured at another limit."""
+"""No correction that was measured at another limit moves a tenant."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ HAS = 96 * MIB
 
 
 def test_a_loop_that_is_just_held_is_not_told_to_be_held_with_less(tmp_path: Path) -> None:
-    """Between 32 and 128 MiB its curve falls from all to nothing; nobody knows where."""
+    """Between 32 and 128 MiB the curve falls from 1 to 0; nobody knows where."""
     plant = Plant([PlantTenant("/loop", {"default": scan(80 * MIB)}, HAS)], HAS, SIZES)
     here = World(tmp_path, plant, (Objective("*", throughput_ops=1.0),))
     here.run(60)

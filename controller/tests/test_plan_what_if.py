@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What-if: the question holds exactly, the settled state is one, and the impossible is refused."""
+"""What-if: fixed settings hold exactly, the settled state is settled, bad questions refused."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -72,12 +72,12 @@ def test_what_is_asked_holds_exactly(
 
 
 def _together(ops: Sequence[float], goal: Goal) -> float:
-    """What the goal is about, in operations per second."""
+    """Return the value of the goal, in operations per second."""
     return sum(ops) if goal is Goal.TOTAL_THROUGHPUT else geometric_mean(ops)
 
 
 def _cycles(seen: Snapshot, asked: Objectives, config: Config, count: int) -> float:
-    """What so many cycles lead to."""
+    """Return the value of the goal after so many cycles."""
     for _ in range(count):
         found = plan(seen, asked, config)
         moved = tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress: silent off a terminal, silent for two seconds, then a bar."""
+"""Progress: silent off a terminal and for two seconds, then a bar."""
 
 import io
 
@@ -7,14 +7,14 @@ from cachepilot.cli.terminal.progress import DELAY_SECONDS, Reporter
 
 
 class Terminal(io.StringIO):
-    """Text that says it is a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """A clock that advances when the test advances it."""
 
     def __init__(self) -> None:
         self.now = 100.0

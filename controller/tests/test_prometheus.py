@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules and the exposition, as Debian's Prometheus takes them."""
+"""The alert rules and the metrics, as Debian's Prometheus reads them."""
 
 import shutil
 import subprocess

@@ -12,7 +12,7 @@ from cachepilot.quick_records import quickly_made
 @quickly_made
 @dataclass(frozen=True)
 class Point:
-    """Two numbers, the second one known without being given."""
+    """Two numbers; the second has a default."""
 
     x: int
     y: int = 7

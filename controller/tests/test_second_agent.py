@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second agent in the name of a node is refused while the first is alive, and seen."""
+"""A second agent with the name of a node is refused and shown while the first is alive."""
 
 import subprocess
 import time
@@ -32,7 +32,7 @@ def pilot(tmp_path: Path) -> Iterator[Autopilot]:
 
 
 def _start_second(pilot: Autopilot) -> None:
-    """Another agent of the same name: its state is in another folder, as on another host."""
+    """Start another agent of the same name, with its own state folder, as on another host."""
     text = (pilot.folder / "agent.toml").read_text()
     other = text.replace(f'"{pilot.folder / "agent"}"', f'"{pilot.folder / "other"}"')
     (pilot.folder / "second.toml").write_text(other)

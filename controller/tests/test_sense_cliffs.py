@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a curve falls between two sizes is not known: at the larger one, unless it is convex."""
+"""A curve's fall between two sizes counts at the larger size, unless the curve is convex."""
 
 import numpy as np
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_of_a_loop_nothing_hits_until_all_of_it_fits() -> None:
 
 def test_a_curve_that_falls_faster_than_before_goes_on_as_before_until_the_end() -> None:
     found = with_cliffs(_curves([0.8, 0.75, 0.7, 0.1, 0.1, 0.1]))
-    # One point in a hundred per MiB before.
+    # Before, it falls by 0.01 per MiB.
     assert np.isclose(_at(found, 22)[0], 0.64)
 
 
@@ -56,7 +56,7 @@ def test_what_may_be_chance_is_no_cliff() -> None:
     rows = [0.5, 0.49, 0.48, 0.40, 0.40, 0.38]
     assert with_cliffs(_curves(rows)).sizes_bytes.size > SIZES.size
     assert with_cliffs(_curves(rows, bar=0.05)).sizes_bytes.size == SIZES.size
-    # Most of the error of a curve is common to all sizes: a step tells more.
+    # Most of the error of a curve is common to all sizes, so a step is more certain.
     assert with_cliffs(_curves(rows, bar=0.05, step=0.01)).sizes_bytes.size > SIZES.size
 
 

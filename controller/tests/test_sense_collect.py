@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of totals and curves of the wire."""
+"""Snapshots with totals and curves become rates, curves and demands."""
 
 from dataclasses import replace
 from functools import partial
@@ -308,7 +308,7 @@ def test_windows_of_before_a_silence_are_none_of_the_last_hour() -> None:
 
 
 def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:
-    """Sixteen pages come with each read, as they did while more was missed."""
+    """Each read brings sixteen pages, as it did while more was missed."""
     collector, totals = Collector("n"), wire.Counters()
     collector.begin(wire.Hello(node="n", incarnation=1))
     found = []
@@ -341,7 +341,10 @@ def test_read_calls_are_told_apart_beyond_32_bits_of_them() -> None:
 
 
 def _seconds(collector: Collector, *told: tuple[int, int | None]) -> list[float | None]:
-    """The CPUs in use after snapshots a second apart, each of a cgroup id and its CPU time."""
+    """Return the CPUs in use after snapshots a second apart.
+
+    Each snapshot has a cgroup id and its CPU time.
+    """
     found = []
     for second, (cgroup_id, cpu_us) in enumerate(told, 1):
         seen = wire.Snapshot(time_us=second * 1_000_000, budget_bytes=256 * MIB, cpus=4)

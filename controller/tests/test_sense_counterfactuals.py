@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counterfactuals of the wire: differences of totals, and what is refused."""
+"""Counterfactuals in snapshots: differences of totals, and refusals."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ LATER = {"misses_total": [8.0, 8.0, 8.0, 8.0, 8.0, 8.0]}
 
 
 def tenant(**changed: Any) -> wire.Tenant:
-    """A tenant with counterfactuals as `PLAIN`, but for what is changed."""
+    """Return a tenant with the counterfactuals `PLAIN`, except for what is changed."""
     return wire.Tenant(counterfactuals=wire.Counterfactuals(**(PLAIN | changed)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counter of an application is that of the tenant's own node, not of the controller's host."""
+"""A scraped application is the one on the tenant's node, not on the controller's host."""
 
 import logging
 from pathlib import Path
@@ -28,7 +28,7 @@ def counter(url: str) -> Indicator:
 
 
 def world(path: Path, url: str, asked: list[str], address: str) -> World:
-    """A node that connects from an address, and what of its application is looked up."""
+    """Return a world whose node connects from `address`. `asked` collects the scraped URLs."""
 
     def scraped(indicator: Indicator) -> Scrape:
         asked.append(indicator.url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that other threads write while a call reads them, and arrays of every shape."""
+"""Arrays that other threads write during a call, and arrays of every shape."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cachepilot import _models
 
 REQUESTS = 600_000
-"""More than are copied at a time."""
+"""More requests than are copied at a time."""
 FIRST, SECOND = 3, 2**63 + 5
 
 Call = Callable[[NDArray[np.uint64]], object]
@@ -29,7 +29,7 @@ CALLS: dict[str, Call] = {
 
 @pytest.fixture
 def written() -> Iterator[NDArray[np.uint64]]:
-    """An array that a thread fills with one of two pages or the other, all the time."""
+    """Return an array that a thread fills with one of two pages, again and again."""
     keys = np.full(REQUESTS, FIRST, dtype=np.uint64)
     ended = threading.Event()
 
@@ -63,7 +63,7 @@ def test_no_page_is_made_of_two_halves(written: NDArray[np.uint64]) -> None:
 def test_every_request_is_read_once(written: NDArray[np.uint64]) -> None:
     for _ in range(3):
         distances = _models.stack_distances(written)
-        # With two pages in all, distances are 1 and 2 but for the first access of each.
+        # With two pages, distances are 1 and 2, except for the first access of each page.
         assert set(np.unique(distances[2:]).tolist()) <= {0, 1, 2}
         assert np.count_nonzero(distances == 0) <= 2
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page cache that runs, seen from Python: policies and sizes that change while it runs."""
+"""The running page cache in Python: policies and sizes change while it runs."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ REFUSALS: dict[str, Callable[[Cache], object]] = {
 
 
 def requests(count: int = 6000, seed: int = 1) -> NDArray[np.uint64]:
-    """Skewed requests for more pages than the cache holds, with a scan in their midst."""
+    """Return skewed requests for more pages than the cache holds, with a scan in the middle."""
     random = np.random.default_rng(seed)
     skewed = (random.pareto(0.8, count) * 40).astype(np.uint64) % np.uint64(2000)
     skewed[count // 3 : count // 3 + 500] = np.arange(5000, 5500)
@@ -30,7 +30,7 @@ def requests(count: int = 6000, seed: int = 1) -> NDArray[np.uint64]:
 
 
 def held(cache: Cache) -> list[int]:
-    """The pages held, sorted; fails when one is held twice."""
+    """Return the resident pages, sorted. Fails if a page is there twice."""
     found = cache.resident().tolist()
     assert len(set(found)) == len(found)
     return sorted(found)

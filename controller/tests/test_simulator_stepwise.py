@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache that is driven request by request: the same hits as a simulation of the whole."""
+"""A cache driven request by request hits like a simulation of the whole trace."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warm-ups and windows of a simulation, against hits that are counted one by one."""
+"""Warm-ups and windows of a simulation, compared with hits counted one by one."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def keys(count: int) -> NDArray[np.uint64]:
 
 
 def optimal_hits(requests: NDArray[np.uint64], size: int) -> list[bool]:
-    """Belady's OPT by its definition: of the resident, that which is needed last goes."""
+    """Return Belady's OPT by its definition: evict the page that is needed last."""
     resident: set[int] = set()
     hits = []
     for now, key in enumerate(requests.tolist()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of an SLO is of its target, and of the reading that stands beside it."""
+"""What is shown of an SLO belongs to its present target and the reading beside it."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def slo(world: World) -> SloView:
 
 
 def settled(path: Path) -> World:
-    """A world whose SLO is met in most windows of many minutes."""
+    """Return a world whose SLO is met in most windows of many minutes."""
     world = a_world(path, EASY)
     world.run(4 * SAVE_CYCLES)
     assert (slo(world).attainment or 0) > 0.5
@@ -39,7 +39,7 @@ def test_attainment_begins_anew_with_another_target(tmp_path: Path) -> None:
     world.run(2)
     assert (slo(world).verdict, slo(world).attainment) == ("missed", 0.0)
     world.run(SAVE_CYCLES)
-    # Counters never fall: what they count is windows, whatever their targets were.
+    # Counters never fall: they count windows, whatever the targets were.
     assert windows is not None and (slo(world).windows_total or 0) > windows
     world.service.set_objective(Objective("/a", hit_ratio=EASY))
     world.run(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives that match no known tenant are stored, and it is said."""
+"""Objectives that match no known tenant are stored, with a warning."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def run(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """What a command that works writes to stdout, and the lines on stderr."""
+    """Return a function that runs a command. It returns stdout and the lines of stderr."""
 
     def command(*arguments: str) -> tuple[str, list[str]]:
         monkeypatch.setenv(URL_VARIABLE, url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node whose agent is gone is shown as stale everywhere, and nothing of it as measured."""
+"""A node whose agent is gone is stale everywhere, and none of its values count as measured."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store: bounded, and whole after a kill at any time."""
+"""The store is bounded, and consistent after a kill at any time."""
 
 import itertools
 import signal
@@ -94,7 +94,7 @@ def test_what_is_asked_outlives_a_restart(tmp_path: Path) -> None:
 def test_an_end_is_that_of_the_pin_that_it_was_stored_with(
     tmp_path: Path, policy: str | None
 ) -> None:
-    """As by a controller that knows of no ends."""
+    """An earlier controller, which does not know ends, replaces the pin."""
     store = Store(tmp_path / "c.db")
     ends = Pin(cgroup="/a", policy="lru", until_s=5.5)
     store.set_pin(ends)
@@ -132,7 +132,7 @@ def test_history_is_filtered_the_newest_first_and_dropped_when_old(tmp_path: Pat
 
 
 def _plan(path: Path, *asked: str | int | None) -> str:
-    """How SQLite would answer cgroup, node, before and event."""
+    """Return SQLite's query plan for a cgroup, node, number and event."""
     cgroup, node, before, event = asked
     query, values = history_query(cgroup, node, 5, before, event)  # type: ignore[arg-type]
     with sqlite3.connect(path) as db:
@@ -146,7 +146,7 @@ def test_history_reads_what_it_answers_however_it_is_asked(tmp_path: Path) -> No
         names = db.execute("SELECT name FROM sqlite_master WHERE name LIKE 'decisions_of_%'")
         for (name,) in names.fetchall():
             db.execute(f"DROP INDEX {name}")
-    # A file of before there were these indexes gets them.
+    # A file from before these indexes gets them.
     store = Store(path)
     for number in range(40):
         what = Event.KEPT if number % 2 else Event.TRIAL
@@ -157,7 +157,7 @@ def test_history_reads_what_it_answers_however_it_is_asked(tmp_path: Path) -> No
     for cgroup, node, before, event in itertools.product(*parts):
         found = _plan(path, cgroup, node, before, event)
         assert "TEMP B-TREE" not in found
-        # Without any condition it walks back from the last, as far as the limit.
+        # Without any condition it scans from the last row up to the limit.
         bare = all(one is None for one in (cgroup, node, before, event))
         assert found.startswith("SCAN" if bare else "SEARCH"), found
         wanted = [
@@ -187,7 +187,7 @@ def test_history_has_an_index(tmp_path: Path, asked: tuple[str | None, ...], ind
 
 
 def _steps_to_prune(path: Path, tenants: int) -> int:
-    """Thousands of steps of SQLite's machine, for tenants with three promises and 70 minutes."""
+    """Return thousands of SQLite steps to prune tenants with three SLOs and 70 minutes."""
     store = Store(path / f"{tenants}.db")
     store.reserve_epochs("n", 0)
     named = itertools.product((f"/{i}" for i in range(tenants)), "xyz", range(70))
@@ -214,7 +214,7 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 class _Held:
-    """A lock that notes how many rows were changed while it was held, by which thread."""
+    """A lock that records how many rows each thread changed while it was locked."""
 
     def __init__(self, store: Store) -> None:
         self._lock, self._store = store._lock, store
@@ -232,7 +232,7 @@ class _Held:
 
 
 def _with_history(path: Path, count: int) -> Store:
-    """A store of so many decisions and records of the first day, and a few of the third."""
+    """Return a store with so many decisions and records of day 1, and a few of day 3."""
     now_s = [0.0]
     store = Store(path, keep_days=2, clock=lambda: now_s[0])
     store.reserve_epochs("n", 0)
@@ -258,7 +258,7 @@ def test_to_prune_never_holds_the_lock_for_more_than_some_rows(tmp_path: Path) -
         store.save("n", 3, 3.0)
     rows = [rows for name, rows in held.rows if name == "pruning"]
     assert max(rows) == ROWS and sum(rows) == 2 * count
-    # Cycles got in between.
+    # Cycles were stored in between.
     full = [i for i, one in enumerate(held.rows) if one == ("pruning", ROWS)]
     first, last = full[0], full[-1]
     assert sum(name != "pruning" for name, _ in held.rows[first:last]) >= 7

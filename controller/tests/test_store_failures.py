@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores that are in use, damaged or full: what is said, once, and what a client is answered."""
+"""Stores that are in use, damaged or full: the messages, and the answers to clients."""
 
 import contextlib
 import logging
@@ -44,7 +44,7 @@ def _command(config: Path) -> list[str]:
 
 
 def _refused(config: Path) -> str:
-    """The one line with which a controller ends that cannot begin."""
+    """Start a controller that cannot begin, and return its one line of error."""
     done = subprocess.run(
         _command(config), check=False, capture_output=True, text=True, timeout=DEADLINE_S
     )
@@ -55,7 +55,7 @@ def _refused(config: Path) -> str:
 
 @contextlib.contextmanager
 def _running(config: Path, file_bytes: int | None = None) -> Iterator[httpx.Client]:
-    """A controller as a process that may write files up to a size; a client of it."""
+    """Run a controller as a process, and yield a client. Its files have at most `file_bytes`."""
     bound = [] if file_bytes is None else ["prlimit", f"--fsize={file_bytes}"]
     port = config.read_text().split('http = "127.0.0.1:')[1].split('"')[0]
     log = config.parent / "log"
@@ -83,7 +83,7 @@ def test_a_second_controller_of_one_store_ends_with_one_line(tmp_path: Path) -> 
         line = _refused(second)
         assert "another controller uses it" in line and "c.db" in line
         assert client.get("/healthz").json()["status"] == "ok"
-    # Its lock ended with it.
+    # The lock ended with the first controller.
     with _running(second) as client:
         assert client.get("/healthz").status_code == 200
 
@@ -164,7 +164,7 @@ def test_a_full_disk_is_said_once_shown_everywhere_and_over_when_there_is_room(
     curves = {"default": linear(512 * MIB), "lfu": linear(200 * MIB)}
     world = World(small, Plant([PlantTenant("/a", curves, 128 * MIB)], 256 * MIB, SIZES))
     world.run(3)
-    # So that there is no room in files that are there already.
+    # This leaves no free space inside the existing files.
     world.store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
     app = create_app(world.service)
     client = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)

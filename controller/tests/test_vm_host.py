@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host lacks, what the guest reports, and what its console tells."""
+"""What the host lacks, what the guest reports, and what its console shows."""
 
 import json
 from pathlib import Path

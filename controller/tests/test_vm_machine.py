@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of a virtual machine, and the command lines made from them."""
+"""Options of a virtual machine, and the command lines that they give."""
 
 from pathlib import Path
 from typing import Any

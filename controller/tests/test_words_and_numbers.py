@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that are shown agree with the numbers beside them, whatever those are."""
+"""Displayed words agree with the numbers beside them, whatever the numbers are."""
 
 import re
 from io import StringIO
@@ -32,7 +32,7 @@ NUMBER = r"([-\d,.]+)(?:%| ops/s| us)?"
 
 
 def text(*parts: RenderableType) -> str:
-    """What a terminal shows, without colours."""
+    """Return what a terminal shows, without colours."""
     out = StringIO()
     console = Console(file=out, width=WIDTH, color_system=None, markup=False, highlight=False)
     for part in parts:
@@ -46,7 +46,7 @@ def value_of(shown: str) -> float:
 
 @st.composite
 def near(draw: st.DrawFn, target: float, most: float) -> float | None:
-    """A reading: none, far from a target, or so near that rounding would hide the difference."""
+    """Draw a reading: None, far from a target, or so near that rounding hides the difference."""
     if draw(st.integers(0, 5)) == 0:
         return None
     off = draw(st.sampled_from((0.0, 1e-7, 1e-4, 4e-4, 2e-3, 0.01, 0.3, 0.9)))

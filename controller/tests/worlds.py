@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants of plants whose curves are known, and what is asked of a world of them."""
+"""Tenants of plants with known curves, and questions about a world of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,19 +13,19 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512
 
 
 def fooled(cgroup: str = "/scan") -> PlantTenant:
-    """Its curves promise much of a policy under which everything misses."""
+    """Return a tenant whose curves favour a policy under which everything misses."""
     told = {"mru": linear(150 * MIB)}
     curves = {"default": linear(200 * MIB), "mru": scan(200 * MIB)}
     return PlantTenant(cgroup, curves, 128 * MIB, told=told)
 
 
 def looping() -> PlantTenant:
-    """One that another policy serves much better."""
+    """Return a tenant that another policy serves much better."""
     return PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
 
 
 def liar() -> PlantTenant:
-    """It needs much more than its curve says."""
+    """Return a tenant that needs much more than its curve says."""
     told: dict[str, Curve] = {"default": linear(16 * MIB, 0.02)}
     return PlantTenant("/liar", {"default": linear(120 * MIB, 0.02)}, 128 * MIB, told=told)
 
@@ -41,13 +41,13 @@ def hungry(phase: int = 0) -> PlantTenant:
 
 
 def world(path: Path, *tenants: PlantTenant, time_s: float = 1000.0) -> World:
-    """A node that has as much memory as its tenants have together."""
+    """Return a node with as much memory as its tenants have together."""
     budget = sum(one.limit_bytes for one in tenants)
     return World(path, Plant(list(tenants), budget, SIZES, time_s=time_s))
 
 
 def moving(path: Path, phase: int = 0) -> World:
-    """Memory that moves for a gain that is there; each workload is in that phase."""
+    """Return a world in which memory moves for a real gain; `phase` is the regime number."""
     return world(path, hungry(phase), sated(phase))
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boots the patched kernel with a network and a throttled disk, and runs a script in it.
+"""Boot the patched kernel with a network and a throttled disk, and run a script in the guest.
 
-    python -m experiments.autopilot.guest_machine FOLDER    FOLDER/guest.json has the orders
+    python -m experiments.autopilot.guest_machine FOLDER    FOLDER/guest.json has the settings
 
-The script is guest_tenants.sh unless the orders name another. A process of its own, so that whoever
-starts it keeps it like any other child. FOLDER can be written by the guest, as can the further
-`folders` of the orders. Exit status: the script's, or 125 when the machine failed.
+The script is guest_tenants.sh unless the settings name another one. The machine has a process of
+its own, so that a caller can start and stop it like any other child process. The guest can write to
+FOLDER and to the further `folders` of the settings. Exit status: that of the script, or 125 if the
+machine failed.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what the agent costs a program that reads, and writes results.json and table.md."""
+"""Measure what the agent costs a program that reads, and write results.json and table.md."""
 
 import argparse
 import sys
@@ -65,7 +65,7 @@ def rows(found: dict[int, list[Pair]]) -> list[Row]:
 def main() -> int:
     """Return 0 when every size has been measured with and without the agent."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()
     sizes = Sizes(reads_per_job=4000, repeats=1) if arguments.quick else Sizes()
     folder = ROOT / "build" / "autopilot-cost" / "quick" if arguments.quick else EXPERIMENT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+"""Measure the named parts, all by default, and merge their rows into results.json."""
 
 import argparse
 import json
@@ -65,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:

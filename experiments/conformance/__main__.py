@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the streams through the policies that are named, all by default, and compares."""
+"""Play the streams through the named policies, all by default, and compare kernel and simulator."""
 
 import argparse
 import sys
@@ -36,16 +36,18 @@ def _policies() -> list[str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="POLICY", help="default and mglru.native too")
+    parser.add_argument(
+        "names", nargs="*", metavar="POLICY", help="a policy, default or mglru.native"
+    )
     parser.add_argument("--kernel", default="patched", choices=("patched", "stock"))
-    parser.add_argument("--streams", help="some of them, all by default")
+    parser.add_argument("--streams", help="streams to play, by comma (default: all)")
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="play nothing, simulate the plays of the last run anew",
+        help="play nothing; simulate the plays of the last run again",
     )
     parser.add_argument("--out", type=Path, help="folder for what is written")
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in _policies():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named and merges their rows into results.json.
+"""Measure the named parts and merge their rows into results.json.
 
-Without a name all are measured but `machine`, which needs the patched kernel.
+Without a name, every part is measured except `machine`, which needs the patched kernel.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+"""Measure the named parts, all by default, and merge their rows into results.json."""
 
 import argparse
 import json
@@ -143,8 +143,10 @@ def main() -> int:
     """Return 0 when every part that was named has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
-    parser.add_argument("--instances", type=int, default=200, help="of the gaps (default: 200)")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
+    parser.add_argument(
+        "--instances", type=int, default=200, help="instances of the part gaps (default: 200)"
+    )
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:

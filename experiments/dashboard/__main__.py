@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the dashboard and writes results.json and table.md."""
+"""Measure the dashboard and write results.json and table.md."""
 
 import argparse
 import sys
@@ -23,8 +23,8 @@ Written by `experiments/dashboard/run` from `results.json`; README.md says what 
 def main() -> int:
     """Return 0 when everything has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    parser.add_argument("--runs", type=int, default=7, help="of each measurement (default: 7)")
-    parser.add_argument("--quick", action="store_true", help="two runs; written to build/")
+    parser.add_argument("--runs", type=int, default=7, help="runs of each measurement (default: 7)")
+    parser.add_argument("--quick", action="store_true", help="two runs; results go to build/")
     arguments = parser.parse_args()
     folder = ROOT / "build" / "dashboard" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)

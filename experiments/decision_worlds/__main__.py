@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the parts that are named, all by default, and merges their rows into results.json."""
+"""Simulate the named parts, all by default, and merge their rows into results.json."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 when every part that was named has been played."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     told = parser.parse_args(arguments)
     for name in told.names:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named; merges their rows into results.json.
+"""Measure the named parts and merge their rows into results.json.
 
-A part is a share of memory in percent, what policies make of pages that were left to them, or, not
-by default, workloads that nobody saw, what it costs to undo a change early, or the kernel's own
-page cache in the virtual machine; or, when it is named with the checkout that has it, the guard
-that decided before.
+Measured by default: each share of memory, in percent of the distinct pages, and "adoption", which
+compares policies that adopt the pages of an earlier policy. Measured only if named: "unseen",
+workloads that were not used to tune the autopilot; "stops", the cost of undoing a change early;
+"vm", the kernel's own page cache in the virtual machine; and "guard", an earlier decider, which
+needs --checkout.
 """
 
 import argparse
@@ -193,11 +194,20 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
-    parser.add_argument("--checkout", type=Path, help="a checkout with the guard, built")
-    parser.add_argument("--runs", type=int, default=1, help="of vm; 0 only collects (1)")
-    parser.add_argument("--first", type=int, default=1, help="run of vm, first seed of others (1)")
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument(
+        "--seeds", type=int, default=SEEDS, help=f"number of seeds (default: {SEEDS})"
+    )
+    parser.add_argument("--checkout", type=Path, help="a built checkout that has the guard")
+    parser.add_argument(
+        "--runs", type=int, default=1, help="runs of vm; 0: only collect earlier runs (default: 1)"
+    )
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=1,
+        help="first run of vm, or first seed of unseen and stops (default: 1)",
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for part in arguments.parts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+"""Measure the named parts, all by default, and merge their rows into results.json."""
 
 import argparse
 import sys
@@ -90,9 +90,9 @@ def main() -> int:
         "--kernel",
         default=measure.KERNEL,
         choices=(measure.KERNEL, "patched"),
-        help="of `hits` and `misses`; patched: static branches read their keys from memory",
+        help="for `hits` and `misses`; patched: static branches read their keys from memory",
     )
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in PARTS:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions per read by function of the kernel, in each mode: where the overhead comes from.
+"""Show which kernel functions execute how many instructions per read, in each mode.
 
-A plugin of QEMU counts instructions by the address of their block. The guest sets marks before a
-short run, between it and a long one, and after: the difference of the two is what reads cost.
+A plugin of QEMU counts instructions by the address of their block. The guest sets a mark before a
+short run, another between it and a long run, and a third after the long run. The count of the long
+run minus that of the short one is the cost of the additional reads.
 """
 
 import argparse
@@ -141,7 +142,7 @@ def main() -> int:
     """Return 0 when every mode has been measured."""
     parser = argparse.ArgumentParser(prog="where", description=__doc__)
     parser.add_argument("--rows", type=int, default=25, help="functions in each table")
-    parser.add_argument("--reads", type=int, default=1000, help="by each of the 8 jobs")
+    parser.add_argument("--reads", type=int, default=1000, help="reads by each of the 8 jobs")
     arguments = parser.parse_args()
     sizes = Sizes(reads_per_job=arguments.reads)
     found = profiles(STOCK.kernel, [STOCK], sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the workloads that are named, all by default, and merges their rows into results.json."""
+"""Run the named workloads, all by default, and merge their rows into results.json."""
 
 import argparse
 import sys
@@ -34,9 +34,11 @@ Written by `make bench-kernel` from `results.json`; README.md says what is measu
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument(
-        "--stock", action="store_true", help="the unpatched kernel, its own LRUs only; to build/"
+        "--stock",
+        action="store_true",
+        help="run the unpatched kernel with its own LRUs only; results go to build/",
     )
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the locks that hits take under each policy, and merges the rows into results.json."""
+"""Count the locks that hits take under each policy, and merge the rows into results.json."""
 
 import argparse
 import json
@@ -89,7 +89,7 @@ def main() -> int:
     shipped = manifest.attachable()
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="POLICY", help=", ".join(shipped))
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benchmarks that are named, all by default, and merges their rows into results.json."""
+"""Run the named benchmarks, all by default, and merge their rows into results.json."""
 
 import argparse
 import sys

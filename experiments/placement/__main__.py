@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the packing of small fleets against the best, and the time that a large one takes."""
+"""Compare the packing of small fleets with the optimum, and time the packing of a large fleet."""
 
 import argparse
 import json
@@ -113,7 +113,7 @@ def large(nodes: int, tenants: int, seeds: int) -> list[Row]:
 def main() -> int:
     """Return 0 when everything has been measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     quick = arguments.quick

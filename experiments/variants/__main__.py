@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulates candidates of the autopilot with other tunables over all traces, at four sizes."""
+"""Simulate the autopilot's candidate policies with other tunables, on all traces and four sizes."""
 
 import argparse
 from collections.abc import Iterator, Mapping

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the programs show to people, for a linter of prose: a file per source in build/words.
+"""Write what the programs show to people, for a prose linter: a file per source in build/words.
 
-Of Python the string literals and docstrings (help, messages, log lines, descriptions of the API),
-of Svelte and TypeScript the text and the string literals, of Rust the string literals and the
-documentation of command-line options, of configurations everything. What is kept stays at its line
-and column, so that a finding names the place in the source.
+Kept are: in Python the string literals and docstrings (help, messages, log lines, descriptions of
+the API), in Svelte and TypeScript the text and the string literals, in Rust the string literals and
+the documentation of command-line options, in configurations everything. Kept text stays at its line
+and column, so that a finding names its place in the source.
 """
 
 import ast
@@ -33,13 +33,13 @@ RUST_HELP = re.compile(r"^\s*//[/!] ?(.*)$", re.MULTILINE)
 NOT_TEXT = re.compile(
     r"<script.*?</script>|<style.*?</style>|<!--.*?-->|\{[^{}]*\}|<[^>]*>", re.DOTALL
 )
-# Names and expressions within a text; their columns stay.
+# Names and expressions within a text are blanked; columns stay.
 CODE = re.compile(r"`[^`\n]*`|\$?\{[^{}\n]*\}")
 Span = tuple[int, int]
 
 
 def _offsets(text: str) -> list[int]:
-    """Where each line begins."""
+    """Return the offset of each line."""
     found = [0]
     for line in text.splitlines(keepends=True):
         found.append(found[-1] + len(line))
@@ -47,7 +47,7 @@ def _offsets(text: str) -> list[int]:
 
 
 def python_spans(text: str) -> Iterator[Span]:
-    """String literals of more than one word, without SQL."""
+    """Yield the string literals of more than one word, except SQL."""
     starts, lines = _offsets(text), text.splitlines()
 
     def at(line: int, column: int) -> int:
@@ -62,14 +62,14 @@ def python_spans(text: str) -> Iterator[Span]:
 
 
 def script_spans(text: str) -> Iterator[Span]:
-    """String literals of more than one word; of a page in Svelte, its text too."""
+    """Yield the string literals of more than one word."""
     for found in LITERAL.finditer(text):
         if " " in found[0].strip():
             yield found.span()
 
 
 def svelte_spans(text: str) -> Iterator[Span]:
-    """What is neither a tag nor code, and the string literals of both."""
+    """Yield the text of a Svelte page, and the string literals of its code and tags."""
     yield from script_spans(text)
     end = 0
     for found in NOT_TEXT.finditer(text):
@@ -79,7 +79,7 @@ def svelte_spans(text: str) -> Iterator[Span]:
 
 
 def rust_spans(text: str) -> Iterator[Span]:
-    """String literals of more than one word, and comments that become help."""
+    """Yield the string literals of more than one word, and the comments that become help."""
     for found in RUST_LITERAL.finditer(text):
         if " " in found[0].strip():
             yield found.span()
@@ -87,7 +87,7 @@ def rust_spans(text: str) -> Iterator[Span]:
 
 
 def all_of(text: str) -> Iterator[Span]:
-    """Everything."""
+    """Yield the whole text."""
     yield 0, len(text)
 
 
@@ -100,7 +100,7 @@ SPANS = {
 
 
 def shown(path: Path, text: str) -> str:
-    """The text of a source in which all that is not shown is blank."""
+    """Return a source's text in which everything that is not shown is blank."""
     kept = ["\n" if letter == "\n" else " " for letter in text]
     for start, end in SPANS.get(path.suffix, all_of)(text):
         kept[start:end] = text[start:end]
@@ -111,14 +111,14 @@ def shown(path: Path, text: str) -> str:
 
 
 def sources() -> list[Path]:
-    """What git would track of these folders, from the root of the tree."""
+    """Return the files of these folders that git would track, relative to the root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *SOURCES]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [Path(name) for name in listed.splitlines() if (ROOT / name).is_file()]
 
 
 def main() -> None:
-    """Writes all files, and removes those of an earlier call."""
+    """Write all files, and remove those of an earlier run."""
     shutil.rmtree(OUT, ignore_errors=True)
     for path in sources():
         target = OUT / f"{path}.shown"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chromium, and a real controller and agent for it to look at."""
+"""Fixtures of the browser tests: Chromium, and a real controller and agent behind the dashboard."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ parallelism = 32
 iops = 20000
 """
 FAST = "interval_ms = 200\n"
-"""Five intervals a second, so that a test need not wait long for a decision."""
+"""Configuration of five control intervals a second, so that tests need not wait for decisions."""
 OBJECTIVES = '[[tenant]]\ncgroup = "*"\nmemory_min = "8MiB"\n'
 
 Open = Callable[..., Page]
@@ -29,15 +29,15 @@ Open = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window.
+    """Start Debian's Chromium without a window.
 
-    Of a module, not of all tests: while it is there an event loop runs in this thread, in which
-    tests that come later could not run their own.
+    The scope is a module and not the session: while Chromium runs, an event loop runs in this
+    thread, and later tests could not start a loop of their own.
     """
     if not CHROMIUM.exists():
         pytest.skip("there is no /usr/bin/chromium: scripts/setup dev")
     with sync_playwright() as playwright:
-        # The sandbox needs user namespaces, which root in a container has not.
+        # The sandbox needs user namespaces, which root in a container does not have.
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
         found.close()
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens the dashboard of an address; whatever goes wrong in the page fails the test."""
+    """Return a function that opens the dashboard at an address. Any page error fails the test."""
     contexts, wrong = [], []
 
     def one(address: str, path: str = "", scheme: str = "light", width: int = 1440) -> Page:
@@ -74,7 +74,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 
 def begin(folder: Path, agent: bool = True, **more: str) -> Autopilot:
-    """A controller and an agent that decide five times a second; without one if not wanted."""
+    """Start a controller, and an agent unless `agent` is false, with five intervals a second."""
     found = Autopilot(
         folder,
         more.get("objectives", OBJECTIVES),
@@ -100,7 +100,7 @@ def _answers(pilot: Autopilot) -> bool:
 
 
 def end(pilot: Autopilot) -> None:
-    """Ends both processes."""
+    """End the processes of a set-up."""
     for name in list(pilot.running):
         pilot.kill(name)
     pilot.http.close()
@@ -110,7 +110,7 @@ def end(pilot: Autopilot) -> None:
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Autopilot]:
-    """One set-up for the tests of a module that change nothing of it."""
+    """Share one set-up among the tests of a module. These tests change nothing in it."""
     found = begin(tmp_path_factory.mktemp(request.module.__name__.rpartition(".")[2]))
     yield found
     end(found)
@@ -118,7 +118,7 @@ def shared(
 
 @pytest.fixture
 def pilot(tmp_path: Path) -> Iterator[Autopilot]:
-    """A set-up of its own for a test that changes something."""
+    """Start a set-up for a single test, which may change it."""
     found = begin(tmp_path)
     yield found
     end(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""axe-core over every page, light and dark, wide and narrow: nothing serious or critical."""
+"""Run axe-core on every page, light and dark, wide and narrow: no serious or critical violation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +31,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds, a line each."""
-    # Not as a script of the page, which its content security policy would not run.
+    """Return the violations that axe finds, one line each."""
+    # axe is evaluated and not added as a script: the page's content security policy would block
+    # that.
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
@@ -73,7 +74,7 @@ def test_no_page_of_a_phone_shuts_anybody_out(shown: Autopilot, open_page: Open,
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """A controller that no agent ever connected to."""
+    """Start a controller to which no agent ever connects."""
     found = begin(tmp_path_factory.mktemp("alone"), agent=False)
     yield found
     end(found)
@@ -81,7 +82,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """A controller whose agent is gone."""
+    """Start a controller and an agent, then kill the agent."""
     found = begin(tmp_path_factory.mktemp("left"), objectives=OBJECTIVES)
     found.kill("agent")
     found.until(lambda: all(row["stale"] for row in found.tenants().values()))

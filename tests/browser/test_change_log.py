@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the buttons of the list of changes do, for a change of every kind and outcome."""
+"""The list of changes: its buttons, filters and details, for every kind and outcome of a change."""
 
 import json
 import re
@@ -19,7 +19,7 @@ TAKEN_BACK = (ChangeState.UNDONE, ChangeState.ABANDONED)
 
 
 def change(number: int, state: str = "confirmed", **more: Any) -> dict[str, Any]:
-    """A row of the list: the policy of /t/kv from lfu to mru unless it says otherwise."""
+    """Return a row of the list: by default a change of /t/kv from lfu to mru."""
     return {
         "id": number, "kind": "policy", "state": state, "node": "n", "cgroup": "/t/kv",
         "begun_s": 1e9 + number, "ended_s": 1e9 + number + 90, "epoch": number,
@@ -33,7 +33,7 @@ def change(number: int, state: str = "confirmed", **more: Any) -> dict[str, Any]
 
 
 def show(page: Page, rows: list[dict[str, Any]], posted: list[Any]) -> None:
-    """Shows a list of these rows; what would be ordered is only written down."""
+    """Show these rows in the list of changes. Orders are appended to `posted` only."""
 
     def write_down(route: Route) -> None:
         posted.append(json.loads(route.request.post_data or "null"))
@@ -93,7 +93,7 @@ def test_revert_is_offered_on_what_is_in_force_alone(shared: Autopilot, open_pag
     page.get_by_role("dialog").get_by_role("button", name="Revert").click()
     expect(page.get_by_text("/t/kv: back to policy lfu")).to_be_visible()
     assert posted == [{"change": 2}]
-    # Its own button may be gone by the next answer.
+    # The button that was pressed may no longer exist after the next answer.
     expect(page.locator("[data-open='2']")).to_be_focused()
 
 

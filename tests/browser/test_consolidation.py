@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of consolidation says of answers of every kind."""
+"""What the consolidation page shows for every kind of answer of the controller."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -155,7 +155,7 @@ BEGUN_S = 1_790_000_000.0
 
 
 def _rehearsals(shared: Autopilot, open_page: Open, *found: dict[str, Any]) -> Page:
-    """The page while a rollout runs, with what is answered of its rehearsals."""
+    """Open the page during a rollout whose rehearsals are `found`."""
     page = open_page(shared.address)
     running = ROLLOUT | {"state": "running", "moves": [], "why": "", "rehearsals": list(found)}
     page.route("**/api/v1/consolidation/rollout", lambda route: route.fulfill(json=running))

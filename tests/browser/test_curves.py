@@ -21,12 +21,12 @@ STYLES = ("stroke", "stroke-dasharray", "stroke-width")
 
 
 def _miss(policy: str, size: int) -> float:
-    """Far enough from that of every other policy to be told from it."""
+    """Return a miss ratio that is far enough from those of the other policies."""
     return 0.9 - 0.09 * size + 0.004 * POLICIES.index(policy)
 
 
 def _detail(shared: Autopilot) -> dict[str, Any]:
-    """The tenant as it is, with curves of 17 policies that all fall to nothing, each its own."""
+    """Return the tenant as the controller shows it, with the separate curves of 17 policies."""
     found: dict[str, Any] = shared.get("/tenants/detail", node="n", cgroup="/t/kv")
     rows = [[_miss(name, size) for size in range(len(SIZES))] for name in POLICIES]
     found["tenant"] |= {"policy": HELD, "limit_bytes": LIMIT, "hit_ratio": 0.6}
@@ -51,7 +51,7 @@ def _entry(page: Page, policy: str) -> Locator:
 
 
 def _look(entry: Locator) -> str:
-    """Colour, dashes and width of a line, as its key in the legend shows them."""
+    """Return the colour, dashes and width of a line, as its key in the legend shows them."""
     line = entry.locator(".key line")
     return " ".join(_style(line, name) for name in STYLES)
 
@@ -97,7 +97,7 @@ def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -
     entry.blur()
     expect(line).to_have_css("stroke-width", "1px")
     entry.hover()
-    # One after the other: under the mouse a page that is drawn anew shows it a moment later.
+    # Wait for each style: a page that is redrawn under the pointer shows it a moment later.
     for name, value in styles.items():
         expect(line).to_have_css(name, value)
     page.mouse.move(0, 0)
@@ -127,7 +127,7 @@ def test_curves_that_coincide_are_one_line_that_names_them_all(
 ) -> None:
     page, found = open_page(shared.address), _detail(shared)
     rows = found["curves"]["miss_ratio"]
-    # A third of a pixel is nothing to see; a tenth of the chart is.
+    # Lines a third of a pixel apart look like one; lines a tenth of the chart apart do not.
     rows[POLICIES.index("policy05")] = [one + 0.001 for one in rows[POLICIES.index(HELD)]]
     rows[POLICIES.index("policy06")] = rows[POLICIES.index("policy07")]
     page.route("**/api/v1/tenants/detail?*", lambda route: route.fulfill(json=found))
@@ -138,7 +138,7 @@ def test_curves_that_coincide_are_one_line_that_names_them_all(
 
 
 def _candidates() -> list[str]:
-    """Policies that the autopilot may choose, by their manifests."""
+    """Return the policies that the autopilot may choose, according to their manifests."""
     folder = Path(__file__).resolve().parents[2] / "bpf" / "policies"
     found = {
         one.parent.name: tomllib.loads(one.read_text()) for one in folder.glob("*/policy.toml")
@@ -168,7 +168,7 @@ def test_a_policy_has_one_colour_on_the_whole_page(shared: Autopilot, open_page:
     page = open_page(shared.address, TENANT)
     strip = page.get_by_role("list", name="Policies over time").locator("li").last
     expect(strip).to_be_visible()
-    # At once, for the policy may be another one a moment later.
+    # Read everything at once: a moment later the policy may be another one.
     read = "(one) => { const line = one.querySelector('line'); return [one.innerText, "
     read += "getComputedStyle(line).stroke, line.getAttribute('stroke-dasharray')] }"
     text, shown, dashes = strip.evaluate(read)

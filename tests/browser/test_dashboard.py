@@ -20,7 +20,7 @@ OBJECTIVES = '[[tenant]]\ncgroup = "/t/*"\nmemory_min = "8MiB"\n'
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """One set-up for tests that leave it as they found it."""
+    """Share one set-up among tests that restore what they change."""
     found = begin(tmp_path_factory.mktemp("shared"), objectives=OBJECTIVES)
     yield found
     end(found)
@@ -33,7 +33,7 @@ def _stated(pilot: Autopilot, cgroup: str) -> dict[str, Any] | None:
 
 
 def _mark(page: Page) -> None:
-    """What is not there any more after a page was loaded again."""
+    """Set a mark in the page that a reload would remove."""
     page.evaluate("window.mark = 1")
 
 
@@ -74,13 +74,13 @@ def test_an_slo_under_a_glob_keeps_all_that_the_glob_says(
     shared.http.put("/objectives", json=stated).raise_for_status()
     try:
         page = open_page(shared.address, "#/tenant?node=n&cgroup=/t/kv")
-        # Of the glob alone: it is taken from this cgroup, not from the others.
+        # The glob's SLO is deleted for this cgroup only; the glob's other cgroups keep it.
         page.get_by_role("button", name="Delete the SLO of throughput").click()
         expect(page.get_by_text("/t/kv: the SLO of throughput is gone")).to_be_visible()
         expect(page.get_by_role("rowheader", name="throughput")).to_have_count(0)
         assert _stated(shared, "/t/kv") == {**glob, "cgroup": "/t/kv", "hit_ratio": 0.01}
         assert _stated(shared, "/t/k*") == {**glob, **more}
-        # What somebody else asks meanwhile is not undone.
+        # Setting an SLO must not undo what somebody else sets meanwhile.
         shared.http.post("/objectives", json={**glob, "cgroup": "/t/kv", "weight": 3})
         page.get_by_label("op/s, at least").fill("60")
         page.get_by_role("button", name="Set SLO").click()
@@ -133,7 +133,10 @@ def _log(pilot: Autopilot) -> list[dict[str, Any]]:
 
 
 def _revert_what_is_in_force(pilot: Autopilot, page: Page) -> dict[str, Any]:
-    """Reverts by the page; a trial may end while the question is asked, then it asks again."""
+    """Revert a change in force by the page, and return its row.
+
+    A trial may end while the dialog is open; then the revert is refused, and this tries again.
+    """
     dialog = page.get_by_role("dialog")
     for _ in range(10):
         page.get_by_role("button", name=re.compile("^Revert: ")).first.click()
@@ -155,7 +158,7 @@ def test_a_change_arrives_is_explained_and_reverted(pilot: Autopilot, open_page:
     details = page.get_by_role("button", name=re.compile("details: (policy|memory) of")).last
     expect(details).to_be_visible(timeout=120_000)
     assert _is_marked(page)
-    # The button is that of the oldest; more may have come meanwhile.
+    # The last button belongs to the oldest change; more changes may have come meanwhile.
     number = int(details.get_attribute("data-open") or "")
     details.click()
     expect(details).to_have_attribute("aria-expanded", "true")
@@ -165,12 +168,12 @@ def test_a_change_arrives_is_explained_and_reverted(pilot: Autopilot, open_page:
     expect(page.locator(f"#details-{number}")).to_have_count(0)
     expect(details).to_be_focused()
     one = _revert_what_is_in_force(pilot, page)
-    # A tenant tells its pin from the next interval on.
+    # A tenant shows its pin from the next interval on.
     key = "policy" if one["kind"] == "policy" else "limit_bytes"
     pilot.until(lambda: pilot.tenants()[one["cgroup"]][f"pinned_{key}"] == one[f"from_{key}"])
     hold_s = pilot.tenants()[one["cgroup"]]["pinned_until_s"] - time.time()
     assert 3000 < hold_s <= 3600
-    # What was put back can be put back no more, and is not offered.
+    # A change that was reverted cannot be reverted again, and the page no longer offers it.
     pilot.until(lambda: not any(row["in_force"] for row in _log(pilot) if row["id"] == one["id"]))
     refused = pilot.http.post("/reverts", json={"change": one["id"]})
     assert (refused.status_code, "not in force" in refused.json()["error"]) == (422, True)
@@ -196,7 +199,7 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     row = page.get_by_role("row").filter(has_text="/t/loop")
     expect(row.get_by_role("cell", name="sieve", exact=True).last).to_be_visible()
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
-    # A limit that was fixed leaves nothing to plan for the SLO.
+    # With a fixed limit there is nothing to plan for the SLO.
     expect(page.get_by_text("throughput not met at a fixed setting")).to_be_visible()
     page.get_by_role("button", name="Let the limit of /t/kv be planned").click()
     expect(page.get_by_text(re.compile("throughput (out of reach|outbid)"))).to_be_visible()
@@ -223,7 +226,7 @@ def test_what_if_asks_again_once_the_controller_is_back(pilot: Autopilot, open_p
 
 
 def _range_s(url: str) -> float | None:
-    """How long a time series is that is asked for; None for a request for something else."""
+    """Return the seconds of the time series that a URL asks for; None for other requests."""
     asked = parse_qs(urlsplit(url).query)
     if "tenants/series" not in url or "until" not in asked:
         return None
@@ -235,7 +238,7 @@ def test_a_range_of_time_is_asked_of_the_controller_and_said_in_the_address(
 ) -> None:
     page = open_page(shared.address, TENANT)
     expect(page.get_by_role("img", name="Throughput over time")).to_be_visible()
-    # A request for the range of before may be under way.
+    # A request for the earlier range may still be under way.
     with page.expect_request(lambda asked: _range_s(asked.url) == pytest.approx(6 * 3600)):
         page.get_by_role("button", name="6 h", exact=True).click()
     expect(page).to_have_url(re.compile("range=6h"))

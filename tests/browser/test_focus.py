@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keyboard's focus is never lost: what goes away gives it to what remains."""
+"""The keyboard focus is never lost: an element that disappears passes it to one that remains."""
 
 import secrets
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ OPERATOR = secrets.token_hex(32)
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """A controller that asks for a token."""
+    """Start a controller that asks for a token."""
     folder: Path = tmp_path_factory.mktemp("focus")
     (folder / "operator").write_text(f"{OPERATOR}\n")
     found = begin(folder, controller=ACCESS, token=OPERATOR)
@@ -35,7 +35,7 @@ def _enter(guarded: Autopilot, open_page: Open) -> Page:
 
 
 def _row(page: Page, cgroup: str) -> Locator:
-    """The link of the table of tenants; other tables of the page may have one too."""
+    """Return a link in the table of tenants. Other tables of the page may have the same link."""
     return page.get_by_role("region", name="Table of tenants").get_by_role("link", name=cgroup)
 
 

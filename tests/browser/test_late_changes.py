@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes under an open page: its token, the tenant that it shows, the length of a list."""
+"""Changes under an open page: its token, the tenant that it shows, the length of a list."""
 
 import json
 import secrets
@@ -21,7 +21,7 @@ CHARTS = ".uplot canvas"
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[tuple[Autopilot, Path]]:
-    """A controller that asks for tokens, and the folder of the files that hold them."""
+    """Start a controller that asks for tokens. Return it with the folder of the token files."""
     (tmp_path / "viewer").write_text(f"{secrets.token_hex(32)}\n")
     (tmp_path / "operator").write_text(f"{OPERATOR}\n")
     found = begin(tmp_path, controller=ACCESS, token=OPERATOR)
@@ -85,7 +85,7 @@ def test_an_answer_to_an_old_token_does_not_undo_the_new_one(
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """One set-up for tests that change nothing."""
+    """Share one set-up among tests that change nothing in it."""
     found = begin(tmp_path_factory.mktemp("late"))
     found.until(lambda: all(row["trusted"] for row in found.tenants().values()))
     yield found
@@ -99,11 +99,11 @@ def test_charts_are_made_anew_for_another_tenant(shared: Autopilot, open_page: O
     page.wait_for_timeout(1000)
     page.evaluate(f"document.querySelectorAll('{CHARTS}').forEach((one) => (one.mark = 1))")
     marked = f"[...document.querySelectorAll('{CHARTS}')].filter((one) => one.mark).length"
-    # An interval that passes draws into the charts that are there.
+    # The next interval updates the existing charts.
     shared.pass_intervals(5)
     before = page.locator(CHARTS).count()
     assert before >= 5
-    # But for the curves where another policy is the best by now: that one stands out then.
+    # The chart of curves is the exception: if another policy is best by now, that one stands out.
     assert page.evaluate(marked) >= before - 1
     page.evaluate("location.hash = '#/tenant?node=n&cgroup=/t/loop'")
     expect(page.get_by_role("heading", name="/t/loop")).to_be_visible()
@@ -112,7 +112,7 @@ def test_charts_are_made_anew_for_another_tenant(shared: Autopilot, open_page: O
 
 
 def _shorter(route: Route, rows: list[dict[str, Any]], known: list[int]) -> None:
-    """Answers a question for tenants out of the first `known[0]` of many."""
+    """Answer a request for tenants from the first `known[0]` rows."""
     query = dict(
         part.split("=") for part in route.request.url.split("?", 1)[1].split("&") if "=" in part
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether everything is in sight: long paths, narrow screens, long reasons."""
+"""Everything is in sight with long paths, narrow screens and long reasons."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ WHY = "miss ratio 0.5000 -> 0.2500, 13,130 -> 22,130 ops/s; " * 4
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """Two containers of one pod."""
+    """Start a set-up with two containers of one pod as tenants."""
     found = begin(tmp_path_factory.mktemp("layout"), objectives=OBJECTIVES, tenants=TENANTS)
     found.until(found.tenants)
     yield found
@@ -48,7 +48,7 @@ def _open(shared: Autopilot, open_page: Open, name: str, width: int) -> Page:
 
 
 def _wider(page: Page, of: str) -> Any:
-    """Elements whose content is wider than they are, and by how much."""
+    """Return the elements whose content is wider than they are, and by how many pixels."""
     return page.evaluate(
         "(of) => [...document.querySelectorAll(of)]"
         ".filter((one) => one.scrollWidth > one.clientWidth)"
@@ -64,7 +64,7 @@ def test_no_document_is_wider_than_a_narrow_screen(
 ) -> None:
     page = _open(shared, open_page, name, width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    # Nothing is beside the screen either: tables are cards, which need not be scrolled aside.
+    # Nothing extends beyond the screen either: tables are cards, which do not scroll sideways.
     assert _wider(page, "header.top, main, dl, .scroll, table, section, header") == []
     expect(page.get_by_role("link", name="Consolidation", exact=True)).to_be_in_viewport(ratio=1)
 
@@ -77,7 +77,7 @@ def test_no_table_is_wider_than_a_common_screen_for_long_paths(
     assert _wider(page, ".scroll") == []
     if name == "tenant":
         return
-    # The end is what tells containers of a pod apart, and the whole is there to be read.
+    # The end of a path distinguishes the containers of a pod, and the whole path is readable.
     for cgroup in (FIRST,) if name == "changes" else (FIRST, OTHER):
         shown = page.locator(f"th [title='{cgroup}']").first
         expect(shown).to_be_visible()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What orders cost, and what is recommended, as a real controller answers it."""
+"""What orders cost, and what is recommended, as a real controller answers."""
 
 import re
 from typing import Any
@@ -20,14 +20,14 @@ def _tenant(pilot: Autopilot) -> dict[str, Any]:
 
 
 def _best_hit_ratio(pilot: Autopilot, limit_bytes: int) -> float:
-    """As predicted, with the policy that is best at that limit."""
+    """Return the predicted hit ratio at a limit, under the policy that is best at that limit."""
     curves = pilot.get("/tenants/detail", cgroup="/t/kv")["curves"]
     rows = (np.interp(limit_bytes, curves["sizes_bytes"], row) for row in curves["miss_ratio"])
     return 1 - float(min(rows))
 
 
 def test_what_costs_an_slo_is_asked_before_it_is_done(pilot: Autopilot, open_page: Open) -> None:
-    """A pin to its floor leaves a tenant with half of what memory gains it."""
+    """The SLO is half way between the hit ratios at the floor and at 16 MiB: the pin misses it."""
     pilot.until(lambda: _tenant(pilot)["trusted"])
     tenant = _tenant(pilot)
     least_mib = -(-tenant["floor_bytes"] // MIB)

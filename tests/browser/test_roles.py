@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard of a controller that asks for tokens."""
+"""The dashboard of a controller that asks for tokens, for viewers and operators."""
 
 import secrets
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of every page; with CACHEPILOT_SCREENSHOTS=FOLDER they are left there."""
+"""Take pictures of every page. With CACHEPILOT_SCREENSHOTS=FOLDER they are kept in that folder."""
 
 import os
 import re
@@ -39,7 +39,7 @@ PAGES = {
     "consolidation": "#/consolidation",
 }
 DARK = ("fleet", "tenant")
-"""Pages that are kept in both themes."""
+"""Pages of which pictures are kept in both themes."""
 PICTURES = [*((name, "light") for name in PAGES), *((name, "dark") for name in DARK)]
 PHONE_PX = 390
 SIZE_MAX = 200 << 10
@@ -47,7 +47,7 @@ SIZE_MAX = 200 << 10
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    # Slow enough for every interval of five minutes to be shown, where pictures are kept.
+    # If pictures are kept, the intervals are long enough to show five minutes of them one by one.
     interval = "interval_ms = 500\n" if os.environ.get(KEPT) else FAST
     folder = tmp_path_factory.mktemp("pictures")
     found = begin(folder, objectives=OBJECTIVES, tenants=TENANTS, interval=interval)
@@ -58,7 +58,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def _is_well(row: dict[str, Any]) -> bool:
-    """A tenant as it is most of the time: trusted, its SLO met, nothing on trial."""
+    """Whether a tenant is in its usual state: curves trusted, SLO met, no trial, not stale."""
     is_met = [slo["met"] for slo in row["slos"]] == [True]
     return bool(row["trusted"]) and is_met and row["trial"] is None and not row["stale"]
 
@@ -84,7 +84,7 @@ def test_a_picture(
 
 
 def _take(page: Page, name: str, scheme: str, folder: Path, full_page: bool = False) -> None:
-    """A picture in as few colours as it needs, where it is wanted."""
+    """Take a picture with 256 colours. It is kept if CACHEPILOT_SCREENSHOTS names a folder."""
     page.wait_for_timeout(1500)
     folder = Path(os.environ.get(KEPT) or folder)
     path = folder / f"dashboard-{name}{'-dark' if scheme == 'dark' else ''}.png"

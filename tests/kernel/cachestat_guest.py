@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: cgroups whose hits and cold bytes are known, and what `cachestat` tells of them.
+"""Guest program: run cgroups with known hits and cold bytes, and report what `cachestat` prints.
 
-Prints a line of JSON for each step. Usage: cachestat_guest.py AGENT CONFIG LINES, where CONFIG is
-of an agent that runs beside it for a while, and LINES is a file of commands that the documentation
-shows.
+Prints a line of JSON for each step. Usage: cachestat_guest.py AGENT CONFIG LINES. CONFIG is the
+configuration of an agent that runs beside `cachestat` for a while. LINES is a file of the commands
+that the documentation shows.
 """
 
 import contextlib
@@ -33,9 +33,10 @@ PAGE, MIB = 4096, 1 << 20
 ROOT = Path("/sys/fs/cgroup")
 SCRATCH = Path("/mnt/scratch")
 METRICS = "http://127.0.0.1:9464/metrics"
-# Of the cgroup `cold` all of one file is read once, and the pages of the other at random for ever.
+# The cgroup `cold` reads one file once, and pages of another file at random without end.
 ONCE_MIB, HOT_MIB = 24, 8
-# Of `tight` the pages of a file are read at random that does not fit, of `loop` one after another.
+# `tight` reads random pages of a file that does not fit; `loop` reads a file in order, again and
+# again.
 TIGHT_MIB, LOOP_MIB, LIMIT_MIB = 16, 16, 12
 REPORTS, COLD_POINTS = 60, 10
 BATCH, PAUSE_SECONDS = 50, 0.05
@@ -50,7 +51,7 @@ Told = dict[str, Any]
 
 
 def reads_at_random(file: Path, first: Path | None = None) -> Callable[[], None]:
-    """Reads `first` from end to end, then pages of `file` at random, for ever."""
+    """Return a function that reads `first` once, then pages of `file` at random without end."""
 
     def body() -> None:
         if first is not None:
@@ -67,7 +68,7 @@ def reads_at_random(file: Path, first: Path | None = None) -> Callable[[], None]
 
 
 def reads_in_a_loop(file: Path) -> Callable[[], None]:
-    """Reads all pages of `file` in order, for ever."""
+    """Return a function that reads all pages of `file` in order, without end."""
 
     def body() -> None:
         fd = os.open(file, os.O_RDONLY | os.O_NOATIME)
@@ -82,7 +83,7 @@ def reads_in_a_loop(file: Path) -> Callable[[], None]:
 
 
 def in_cgroup(name: str, body: Callable[[], None]) -> int:
-    """A process of a cgroup that does this and ends."""
+    """Start a process in a cgroup that runs `body` and ends. Return its process id."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -113,7 +114,7 @@ def file_of(name: str, mib: int) -> Path:
 
 
 def loaded() -> dict[str, int]:
-    """BPF objects in the kernel, by their kind."""
+    """Return the number of BPF objects in the kernel, by kind."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def count(command: int) -> int:
@@ -128,7 +129,10 @@ def loaded() -> dict[str, int]:
 
 
 def settled(expected: dict[str, int]) -> dict[str, int]:
-    """What is loaded, once it is as expected or after a while: the kernel frees them later."""
+    """Return what is loaded once it equals `expected`, or after a timeout.
+
+    The kernel frees BPF objects some time after a program ends.
+    """
     deadline = time.monotonic() + WITHIN_SECONDS
     while (now := loaded()) != expected and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -136,7 +140,7 @@ def settled(expected: dict[str, int]) -> dict[str, int]:
 
 
 def state() -> Told:
-    """What a program could leave behind in cgroups and in the BPF file system."""
+    """Return everything a program could leave behind in cgroups and in the BPF file system."""
     limits = {
         str(file): file.read_text().strip()
         for name in ("memory.high", "memory.max", "cgroup.subtree_control")
@@ -146,14 +150,14 @@ def state() -> Told:
 
 
 def memory_kib(process: int) -> int:
-    """Memory of its own, without what it maps of files."""
+    """Return the anonymous memory of a process in KiB. File mappings do not count."""
     text = Path(f"/proc/{process}/status").read_text()
     found = re.search(r"RssAnon:\s+(\d+) kB", text)
     return int(found.group(1)) if found else 0
 
 
 def measured(command: list[str], seconds: float) -> tuple["subprocess.CompletedProcess[str]", int]:
-    """A program that was run, and the memory that it had after `seconds`, KiB."""
+    """Run a command. Return the result, and the memory it had after `seconds`, in KiB."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors)
         time.sleep(seconds)
@@ -166,7 +170,7 @@ def measured(command: list[str], seconds: float) -> tuple["subprocess.CompletedP
 
 
 def known(agent: str) -> None:
-    """The reports on three cgroups that are busy and one that is idle."""
+    """Run `cachestat` on three busy cgroups and an idle one, and print its reports."""
     once, hot = file_of("once", ONCE_MIB), file_of("hot", HOT_MIB)
     tight, loop = file_of("tight", TIGHT_MIB), file_of("loop", LOOP_MIB)
     for name in ("cold", "tight", "loop", "idle"):
@@ -181,7 +185,7 @@ def known(agent: str) -> None:
         "loop": reads_in_a_loop(loop),
     }
     with running(bodies):
-        # What is read once is read before anybody watches.
+        # `cold` finishes reading its first file before `cachestat` starts.
         time.sleep(10)
         options = f"1 {REPORTS} --json --curve --cold-points {COLD_POINTS} --window 20"
         done, used = measured([agent, "cachestat", *options.split()], REPORTS * 0.9)
@@ -200,7 +204,7 @@ def known(agent: str) -> None:
 
 
 def live(agent: str) -> None:
-    """What it draws on a terminal of six rows until Ctrl-C."""
+    """Print what `cachestat` draws on a terminal of six rows until Ctrl-C."""
     Path("/dev/pts").mkdir(exist_ok=True)
     subprocess.run(
         "mountpoint -q /dev/pts || mount -t devpts devpts /dev/pts", shell=True, check=True
@@ -218,7 +222,7 @@ def live(agent: str) -> None:
 
 
 def killed(agent: str) -> None:
-    """It ends without a chance to clean up."""
+    """Kill `cachestat`, so that it cannot clean up, and print what is loaded meanwhile."""
     watching = subprocess.Popen([agent, "cachestat", "--json"], stdout=subprocess.PIPE)
     assert watching.stdout is not None and watching.stdout.readline()
     during = loaded()
@@ -228,7 +232,7 @@ def killed(agent: str) -> None:
 
 
 def accesses_told() -> int:
-    """Accesses of the tenant by the metrics of the agent."""
+    """Return the accesses of the tenant according to the agent's metrics."""
     with urllib.request.urlopen(METRICS, timeout=10) as answer:
         text = answer.read().decode()
     found = re.search(r'cachepilot_tenant_accesses_total\{[^}]*cgroup="/t-a"[^}]*\} (\d+)', text)
@@ -262,7 +266,10 @@ def answers() -> bool:
 
 
 def beside_an_agent(program: str, config: str) -> None:
-    """Both count the same reads; the agent goes on when the other has ended."""
+    """Run `cachestat` beside an agent.
+
+    Both count the same reads, and the agent goes on after `cachestat` has ended.
+    """
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     (ROOT / "t-a").mkdir()
     agent = subprocess.Popen([program, "run", "--config", config], stderr=subprocess.DEVNULL)
@@ -312,7 +319,7 @@ def refusals(agent: str) -> None:
 
 
 def documented(agent: str, lines: list[str]) -> None:
-    """Commands as they are typed; those that go on until Ctrl-C get it."""
+    """Run the documented commands as typed, and interrupt those that run until Ctrl-C."""
     for name in ("db", "system.slice"):
         (ROOT / name).mkdir()
     (ROOT / "system.slice" / "cgroup.subtree_control").write_text("+memory")

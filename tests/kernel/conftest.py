@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test in a virtual machine needs: QEMU, and a kernel that is built."""
+"""Fixtures of the tests in virtual machines: QEMU, the kernels, and the agent's node program."""
 
 import os
 import shutil
@@ -25,33 +25,33 @@ def _built(kernel: str) -> Path:
 
 @pytest.fixture(scope="session")
 def machines() -> None:
-    """That machines can be started here."""
+    """Skip the tests if virtual machines cannot be started here."""
     if shutil.which(host.QEMU) is None:
         pytest.skip(f"{host.QEMU} is not installed, and scripts/setup kernel could not install it")
 
 
 @pytest.fixture(scope="session")
 def patched_kernel(machines: None) -> Path:
-    """The folder of the patched kernel, built when the cache lacks it."""
+    """Return the folder of the patched kernel. Build it if the cache does not have it."""
     return _built("patched")
 
 
 @pytest.fixture(scope="session")
 def debian_kernel(machines: None) -> Path:
-    """The folder of Debian's kernel, unpacked when the cache lacks it."""
+    """Return the folder of Debian's kernel. Unpack it if the cache does not have it."""
     return _built("debian")
 
 
 @pytest.fixture(scope="session")
 def debug_kernel(patched_kernel: Path) -> Path:
-    """The folder of the kernel with every check switched on, built when the cache lacks it."""
+    """Return the folder of the kernel with all checks. Build it if the cache does not have it."""
     assert patched_kernel.is_dir()
     return _built("debug")
 
 
 @pytest.fixture(scope="session")
 def node() -> Path:
-    """The program of the agent's node: the environment names it, or it is built."""
+    """Return the program of the agent's node: from the environment, or built here."""
     named = os.environ.get("CACHEPILOT_KERNEL_NODE")
     if named:
         return Path(named)
@@ -62,7 +62,10 @@ def node() -> Path:
 
 @pytest.fixture(scope="session")
 def trouble() -> Callable[[str], tuple[str, ...]]:
-    """The lines of a kernel log around the first that is bad news; none when there is none."""
+    """Return a function that finds the first warning or error in a kernel log.
+
+    It returns the lines around that one, from 6 before to 40 after, or an empty tuple.
+    """
 
     def found(log: str) -> tuple[str, ...]:
         lines = log.splitlines()
@@ -75,5 +78,8 @@ def trouble() -> Callable[[str], tuple[str, ...]]:
 
 @pytest.fixture(scope="session")
 def seconds() -> Callable[[int], int]:
-    """How long a long test goes on: as usual, or less by CACHEPILOT_LONG_SECONDS."""
+    """Return a function that gives the duration of a long test in seconds.
+
+    CACHEPILOT_LONG_SECONDS can reduce it.
+    """
     return lambda usual: min(usual, int(os.environ.get("CACHEPILOT_LONG_SECONDS", usual)))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: the agent by the unit that ships, under a controller on the host.
+"""Guest program: run the agent by the shipped systemd unit, under a controller on the host.
 
-Two tenants read. Both are pinned to policies and one to a limit, through the controller's API; the
-agent is killed and starts again. Then another controller puts a policy and a limit on trial, and
-dies; that agent has the capabilities of the DaemonSet. Prints a line of JSON for each step.
-Usage: daemon_guest.py AGENT OBJECTS UNIT CONFIG TRIAL CAPABILITIES API: configurations for both
-controllers, capabilities by comma, and the address of the first controller seen from here.
+Two tenants read. The controller's API pins both to policies and one to a limit. The agent is killed
+and starts again. Then another controller puts a policy and a limit on trial and dies; the agent
+under it has the capabilities of the DaemonSet. Prints a line of JSON for each step.
+
+Usage: daemon_guest.py AGENT OBJECTS UNIT CONFIG TRIAL CAPABILITIES API. CONFIG and TRIAL are the
+configurations for the two controllers, CAPABILITIES are separated by commas, and API is the address
+of the first controller as the guest sees it.
 """
 
 import json
@@ -28,7 +30,8 @@ MIB = 1 << 20
 FILE_MIB = 24
 LIMIT_MIB = 16
 WITHIN_SECONDS = 60.0
-# QEMU hands 10.0.2.2 to the host's loopback interface, where the controller answers no other name.
+# QEMU forwards 10.0.2.2 to the host's loopback interface, where the controller accepts no other
+# name.
 HEADERS = {"content-type": "application/json", "host": "localhost"}
 CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
 
@@ -51,7 +54,7 @@ def ask(url: str, what: dict[str, Any] | None = None) -> Any:
 
 
 def until(what: str, look: Callable[[], Any]) -> Any:
-    """What `look` finds at last that is not None."""
+    """Call `look` until it returns something, and return that. Exit on a timeout."""
     deadline = time.monotonic() + WITHIN_SECONDS
     while time.monotonic() < deadline:
         found = look()
@@ -62,7 +65,7 @@ def until(what: str, look: Callable[[], Any]) -> Any:
 
 
 def reader(cgroup: str) -> int:
-    """A process that reads the file of a cgroup over and over."""
+    """Start a process that reads the file of a cgroup over and over."""
     child = os.fork()
     if child == 0:
         Path("/proc/self/comm").write_text(f"reader-{cgroup}")
@@ -76,7 +79,7 @@ def reader(cgroup: str) -> int:
 
 
 class Told:
-    """What the controller tells."""
+    """A client of the controller's HTTP API."""
 
     def __init__(self, api: str) -> None:
         self.api = api
@@ -85,7 +88,7 @@ class Told:
         return {tenant["cgroup"]: tenant for tenant in ask(f"{self.api}/tenants")}
 
     def curves(self) -> dict[str, Any] | None:
-        """Each tenant's curves, once there are curves of both."""
+        """Return each tenant's curves once both tenants have curves; None before."""
         found = {name: ask(f"{self.api}/tenants/detail?cgroup={name}") for name in self.tenants()}
         curves = {name: detail["curves"] for name, detail in found.items()}
         return curves if len(curves) == 2 and all(curves.values()) else None
@@ -99,7 +102,7 @@ class Told:
 
 
 def lower(told: Told) -> None:
-    """A pinned limit: `memory.high` follows reclaim down to it."""
+    """Pin a limit, and print how `memory.high` follows reclaim down to it."""
     told.pin(policy="lfu", limit_bytes=LIMIT_MIB * MIB)
     steps: list[tuple[int | None, int | None]] = []
 
@@ -122,7 +125,7 @@ def has(cgroup: str) -> dict[str, Any]:
 
 
 def second(told: Told, program: str) -> None:
-    """A policy for the other tenant, which treats a task of this name in its own way."""
+    """Pin a policy for the other tenant that treats tasks of the name `reader-t-b` specially."""
     ask(f"{told.api}/objectives", {"cgroup": "/t-b", "tasks": ["reader-t-b"]})
     told.pin("/t-b", policy="get_scan")
     until("the second policy in the kernel", lambda: policy("t-b") == "get_scan" or None)
@@ -138,7 +141,7 @@ def second(told: Told, program: str) -> None:
 
 
 def restarted(told: Told) -> None:
-    """The agent is killed, and systemd starts it again."""
+    """Kill the agent, and print what it adopts after systemd has started it again."""
     restarts = int(systemd.shown("NRestarts")["NRestarts"])
     systemd.systemctl("kill", "--signal=KILL")
     tell("killed", **has("t-a"))
@@ -156,7 +159,7 @@ def restarted(told: Told) -> None:
 
 
 def on_trial(program: str, config: str, capabilities: str) -> None:
-    """What a controller puts on trial that dies then, and what the agent alone makes of it."""
+    """Run the agent under a controller that dies during a trial, and print what it undoes alone."""
     before = has("t-a")
     allowed = ",".join(f"+{one.lower()}" for one in capabilities.split(","))
     bounded = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: what the programs of several tests need."""
+"""Functions shared by the guest programs."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def tell(step: str, **what: Any) -> None:
-    """A line for the test outside."""
+    """Print a line of JSON for the test on the host."""
     print(json.dumps({"step": step, **what}), flush=True)
 
 
 def drop_caches() -> None:
-    """Empties the page cache."""
+    """Drop the page cache of the guest."""
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: a real node with tenants that come, read, are steered, and go; and its kills.
+"""Guest program: a real node whose tenants come, read, change settings and go; or that is killed.
 
-Prints a line of JSON for each step. Usage: node_guest.py NODE FOLDER steer, or
-node_guest.py NODE FOLDER kill ROUNDS, where FOLDER is for its state.
+Prints a line of JSON for each step. Usage: node_guest.py NODE FOLDER steer, or node_guest.py NODE
+FOLDER kill ROUNDS. FOLDER is for the node's state.
 """
 
 import json
@@ -37,7 +37,7 @@ def policy(cgroup: str) -> str:
 
 
 def read_in(cgroup: str) -> None:
-    """Reads the whole file of a cgroup in a process of its own."""
+    """Read the whole file of a cgroup in a process of its own."""
     child = os.fork()
     if child == 0:
         (MOUNT / cgroup / "cgroup.procs").write_text(str(os.getpid()))
@@ -49,7 +49,7 @@ def read_in(cgroup: str) -> None:
 
 
 def read_on(cgroup: str) -> int:
-    """A process that reads the file of a cgroup over and over."""
+    """Start a process that reads the file of a cgroup over and over."""
     child = os.fork()
     if child == 0:
         (MOUNT / cgroup / "cgroup.procs").write_text(str(os.getpid()))
@@ -61,7 +61,7 @@ def read_on(cgroup: str) -> int:
 
 
 def cost(node: Node) -> None:
-    """What the policy of /t-a costs while both tenants read, once that is known."""
+    """Let both tenants read until the node knows the CPU time of /t-a's policy, and print it."""
     readers = [read_on(cgroup) for cgroup in FILES]
     deadline = time.monotonic() + 60
     seen = node.ask("observe")
@@ -77,7 +77,7 @@ def cost(node: Node) -> None:
 
 
 def reads_ahead(node: Node) -> None:
-    """A readahead policy of /t-a comes, serves a sequential reader, and goes."""
+    """Attach a readahead policy to /t-a, let it serve a sequential reader, and detach it."""
 
     def command(name: str, *options: str) -> None:
         of = ("--kind", "readahead", "--cgroup", str(MOUNT / "t-a"))
@@ -95,7 +95,7 @@ def reads_ahead(node: Node) -> None:
 
 
 def lower(node: Node) -> None:
-    """A limit on its way down, until it is there."""
+    """Lower a limit, and print every step until it is reached."""
     tell("lower", asked=node.ask(f"apply /t-a - {24 * MIB}"), seen=node.ask("observe"))
     deadline = time.monotonic() + 60
     steps = []
@@ -138,7 +138,7 @@ def steer(program: str, state: Path) -> None:
         tell("went", seen=node.ask("observe"), asked=node.ask("apply /t-b lfu -"))
     with Node(program, state, "t-*", "sampled") as node:
         tell("again", **node.hello, seen=node.ask("observe"), policy=policy("t-a"))
-        # What was yielded is the agent's again once it is asked for.
+        # An order for a limit ends the yielding: the agent sets this limit again.
         node.ask(f"apply /t-a - {36 * MIB}")
         asked = node.ask("release")
         high, seen = number("t-a", "memory.high"), node.ask("observe")
@@ -146,7 +146,7 @@ def steer(program: str, state: Path) -> None:
 
 
 def broken(state: Path) -> list[str]:
-    """What must not be, whenever the node was killed."""
+    """Return the invariants that are broken. They must hold whenever the node is killed."""
     found = []
     ledger = state / "ledger.json"
     entries = json.loads(ledger.read_text())["entries"] if ledger.exists() else {}

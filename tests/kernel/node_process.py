@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: the agent's node, without its session, as a process that is given orders."""
+"""Guest program: the agent's node without its session, as a process that takes orders."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Node:
-    """The node as a process: an order in, an answer out."""
+    """The node as a process: each order on stdin is answered on stdout."""
 
     def __init__(self, program: str, state: Path, pattern: str, mode: str) -> None:
         self._process = subprocess.Popen(

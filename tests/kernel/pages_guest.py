@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: pages that one cgroup has in memory are listed, dropped and read for another one.
+"""Guest program: list the pages that one cgroup has in memory, and read them for another cgroup.
 
 Prints a line of JSON for each step: the list of the files that a process of the first cgroup has
-read, what the agent tells of reading it, and what the second cgroup is charged for then.
-Usage: pages_guest.py AGENT.
+read, what the agent reports when it reads that list, and what the second cgroup is then charged
+for. Usage: pages_guest.py AGENT.
 """
 
 import json
@@ -30,7 +30,7 @@ WITHIN_SECONDS = 30.0
 
 
 def accesses(ready: int) -> None:
-    """Pages of one file by calls, of another through a mapping, and a file without a name."""
+    """Access pages of one file by read calls, of another by a mapping, and of a removed file."""
     (BELOW / "cgroup.procs").write_text(str(os.getpid()))
     opened = os.open(READ, os.O_RDONLY)
     os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_RANDOM)
@@ -42,7 +42,7 @@ def accesses(ready: int) -> None:
     os.close(fd)
     for page in MAPPED_PAGES:
         assert memory[page * PAGE] == 1
-    # Python keeps a copy of the descriptor of a mapping, which would be seen as an open file.
+    # Python keeps a copy of the mapping's descriptor, which would count as an open file.
     for name in os.listdir("/proc/self/fd"):
         if os.path.realpath(f"/proc/self/fd/{name}") == str(MAPPED):
             os.close(int(name))
@@ -54,7 +54,7 @@ def accesses(ready: int) -> None:
 
 
 def owner() -> int:
-    """A process that has made its accesses."""
+    """Start a process that has made its accesses when this returns."""
     waiting, ready = os.pipe()
     child = os.fork()
     if child == 0:
@@ -66,7 +66,7 @@ def owner() -> int:
 
 
 def listed(agent: str, *options: str) -> tuple[list[str], str]:
-    """The lines about the files of this test, and what the agent tells of the list."""
+    """Return the listed lines about this test's files, and the agent's summary of the list."""
     command = [agent, "pages", "list", "--cgroup", str(OWNER), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if str(FOLDER) in line], done.stderr
@@ -79,13 +79,16 @@ def read(agent: str, text: str, *options: str) -> str:
 
 
 def file_bytes() -> int:
-    """Page cache that the second cgroup is charged for."""
+    """Return the bytes of page cache that the second cgroup is charged for."""
     lines = (READER / "memory.stat").read_text().splitlines()
     return int(dict(map(str.split, lines))["file"])
 
 
 def settled(expected: int) -> int:
-    """The same once the kernel has added it up over its CPUs."""
+    """Return `file_bytes` once it reaches `expected`, or after a timeout.
+
+    The kernel adds up the counters of its CPUs with a delay.
+    """
     deadline = time.monotonic() + WITHIN_SECONDS
     while (found := file_bytes()) < expected and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -107,11 +110,11 @@ def main() -> None:
     tell("below", said=listed(agent, *below)[1])
     half, said = listed(agent, "--most-mib", "1")
     tell("most", lines=half, said=said)
-    # What is mapped stays in memory while its process is there.
+    # Mapped pages stay in memory until their process ends.
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     drop_caches()
-    # What is in memory then is not charged to the second cgroup: the agent, the files' inodes.
+    # What stays in memory is not charged to the second cgroup: the agent, the inodes of the files.
     past_end = "".join(f"{FILE_PAGES} 1 {file}\n" for file in (READ, MAPPED))
     tell("past_end", answer=json.loads(read(agent, past_end, "--json")))
     before = file_bytes()
@@ -124,7 +127,7 @@ def main() -> None:
 
 
 def held(agent: str) -> list[str]:
-    """The list of a process that has both files open and reads nothing."""
+    """Return the list of a process that has both files open and reads nothing."""
     fds = [os.open(file, os.O_RDONLY) for file in (READ, MAPPED)]
     (OWNER / "cgroup.procs").write_text(str(os.getpid()))
     lines, _ = listed(agent)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: known accesses to files while the agent counts and records them.
+"""Guest program: make known accesses to files while the agent counts and records them.
 
-Prints a line of JSON for each step: its name, what the agent told, and what the kernel's own
-counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER COUNTING [STEP...], where traces
-go to FOLDER, COUNTING is that of `record`, and steps named are run alone.
+Prints a line of JSON for each step: its name, what the agent reported, and the kernel's own
+counters of the cgroup. Usage: sampler_guest.py AGENT FOLDER COUNTING [STEP...]. Traces go to
+FOLDER, COUNTING is that of `record`, and if steps are named only these run.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ Step = Callable[[], None]
 
 
 def open_file() -> int:
-    """The file, opened so that reading it changes nothing on the disk."""
+    """Open the file so that reading it changes nothing on the disk."""
     return os.open(FILE, os.O_RDWR | os.O_NOATIME)
 
 
@@ -43,11 +43,11 @@ def join(cgroup: Path) -> None:
 
 
 def random_reads() -> None:
-    """Each of some pages twice, in two orders, without readahead."""
+    """Read some pages twice, in two random orders, without readahead."""
     fd = open_file()
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     order = random.Random(7)
-    # Steps of two: no page is read right after itself.
+    # Only every second page, so that no page is read right after its predecessor.
     pages = list(range(0, 2 * RANDOM_PAGES, 2))
     for _ in range(2):
         order.shuffle(pages)
@@ -57,7 +57,7 @@ def random_reads() -> None:
 
 
 def sequential_reads() -> None:
-    """The whole file, page by page: readahead works."""
+    """Read the whole file page by page, so that readahead works."""
     fd = open_file()
     for page in range(FILE_PAGES):
         os.pread(fd, PAGE, page * PAGE)
@@ -65,7 +65,7 @@ def sequential_reads() -> None:
 
 
 def large_reads() -> None:
-    """The whole file in calls of 64 pages, the last of which ends behind the file."""
+    """Read the whole file in calls of 64 pages; a last call extends beyond the end of the file."""
     fd = open_file()
     for page in range(0, FILE_PAGES, 64):
         os.pread(fd, 64 * PAGE, page * PAGE)
@@ -74,14 +74,14 @@ def large_reads() -> None:
 
 
 def one_read() -> None:
-    """The whole file in one call."""
+    """Read the whole file in one call."""
     fd = open_file()
     assert len(os.pread(fd, FILE_PAGES * PAGE, 0)) == FILE_PAGES * PAGE
     os.close(fd)
 
 
 def read_elsewhere() -> None:
-    """Some pages that another cgroup has read and is charged for, and as many of its own."""
+    """Read pages of which half were read by, and are charged to, another cgroup."""
     fd = open_file()
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     home = Path("/proc/self/cgroup").read_text().strip().removeprefix("0::")
@@ -95,7 +95,7 @@ def read_elsewhere() -> None:
 
 
 def removes() -> None:
-    """A file of its own that is written and removed, and one of which half is cut off."""
+    """Write and remove one file; write another and truncate it to half."""
     for name, left in (("removed", 0), ("cut", WRITTEN_PAGES // 2)):
         path = FILE.with_name(name)
         path.write_bytes(bytes(WRITTEN_PAGES * PAGE))
@@ -105,7 +105,7 @@ def removes() -> None:
 
 
 def mapped_reads() -> None:
-    """Some pages through a mapping, without readahead."""
+    """Read some pages through a mapping, without readahead."""
     fd = open_file()
     with mmap.mmap(fd, FILE_PAGES * PAGE, mmap.MAP_SHARED, mmap.PROT_READ) as memory:
         memory.madvise(mmap.MADV_RANDOM)
@@ -115,7 +115,7 @@ def mapped_reads() -> None:
 
 
 def writes() -> None:
-    """Whole pages that are not cached."""
+    """Write whole pages that are not cached."""
     fd = open_file()
     data = bytes(PAGE)
     for page in range(WRITTEN_PAGES):
@@ -124,7 +124,7 @@ def writes() -> None:
 
 
 def sends() -> None:
-    """The first pages by sendfile()."""
+    """Send the first pages by sendfile()."""
     fd = open_file()
     null = os.open("/dev/null", os.O_WRONLY)
     assert os.sendfile(null, fd, 0, 16 * PAGE) == 16 * PAGE
@@ -133,7 +133,7 @@ def sends() -> None:
 
 
 def reclaims() -> None:
-    """The file read, pushed out by reclaim and read again."""
+    """Read the file, evict it by reclaim, and read it again."""
     sequential_reads()
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(CGROUP / "memory.reclaim", os.O_WRONLY)
@@ -143,7 +143,7 @@ def reclaims() -> None:
 
 
 def forgets() -> None:
-    """The file read and dropped on request, which is no eviction."""
+    """Read the file and drop it by fadvise, which is no eviction."""
     sequential_reads()
     fd = open_file()
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -151,9 +151,9 @@ def forgets() -> None:
 
 
 def shared() -> None:
-    """Shared memory, which is no page cache: written, read, and faulted in around by a mapping.
+    """Write, read and map shared memory, which is not page cache.
 
-    Of the file one page is read: a recording of nothing is refused.
+    One page of the file is read too, because a recording without any access is refused.
     """
     fd = os.memfd_create("shared")
     os.pwrite(fd, bytes(MAPPED_PAGES * PAGE), 0)
@@ -190,7 +190,7 @@ def memory_stat() -> dict[str, int]:
 
 
 def in_cgroup(step: Step) -> None:
-    """Runs a step in a process of the cgroup whose code is in memory already."""
+    """Run a step in a process of the cgroup. It runs once before, so that its code is in memory."""
     child = os.fork()
     if child == 0:
         step()
@@ -203,8 +203,8 @@ def in_cgroup(step: Step) -> None:
 
 
 def recorded(agent: str, trace: Path, step: Step, *options: str) -> dict[str, Any]:
-    """What the agent tells of a step."""
-    # What the step before left is not to be dropped under this one's eyes.
+    """Record a step, and return what the agent reports."""
+    # Pages left by the step before must not be dropped during this recording.
     drop_caches()
     command = [agent, "record", "--json", "--cgroup", str(CGROUP), "--out", str(trace), *options]
     with subprocess.Popen(

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest, on a kernel without cache_ext: what the agent sees and does there.
+"""Guest program, on a kernel without cache_ext: what the agent sees and does there.
 
-Prints a line of JSON for each step: what the doctor finds, the accesses of sampler_guest.py that
-are named, the steps of pages_guest.py, and how the agent ends that a controller on the host steered
-meanwhile.
-Usage: stock_guest.py AGENT CONFIG FOLDER STEP..., where traces go to FOLDER.
+Prints a line of JSON for each step: what the doctor finds, the named accesses of sampler_guest.py,
+the steps of pages_guest.py, and the exit of an agent that a controller on the host steered
+meanwhile. Usage: stock_guest.py AGENT CONFIG FOLDER STEP... Traces go to FOLDER.
 """
 
 import json
@@ -31,7 +30,7 @@ CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
 
 
 def examine(agent: str) -> None:
-    """What the doctor says of this host."""
+    """Print the doctor's report on this host."""
     command = [agent, "doctor", "--dir", "/mnt/scratch", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
@@ -40,7 +39,10 @@ def examine(agent: str) -> None:
 
 
 def reader(cgroup: Path, file: Path, bytes_per_read: int, every_read: bool) -> int:
-    """A process of a tenant that reads its file over and over, resting after each read or round."""
+    """Start a process of a tenant that reads its file over and over, with a pause.
+
+    It pauses after every read if `every_read`, else after every round.
+    """
     child = os.fork()
     if child == 0:
         (cgroup / "cgroup.procs").write_text(str(os.getpid()))
@@ -59,13 +61,16 @@ def high() -> str:
 
 
 def overrun(agent: "subprocess.Popen[bytes]") -> None:
-    """From the limit's rise to its end the agent stands still now and then: its ring runs full."""
+    """Stop the agent now and then, from the rise of the limit to its removal.
+
+    Meanwhile the agent's ring buffer overruns.
+    """
     deadline = time.monotonic() + WITHIN_SECONDS
     risen = False
     while time.monotonic() < deadline:
         now = high()
         if risen and now == "max":
-            # What was done is still to be told to the controller.
+            # The agent must still report its last action to the controller.
             time.sleep(STOPPED_SECONDS)
             return
         if now == RAISED:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: systemd runs the agent by the unit that ships, installed where the package puts it.
+"""Guest program: systemd runs the agent by the shipped unit, installed like the package.
 
-systemd is the first process of a namespace of processes, as in a container, and has the guest's
-own hierarchy of cgroups. The host's tree is read-only: what is installed lies over it.
+systemd is the first process of a PID namespace, as in a container, and has the guest's own cgroup
+hierarchy. The host's tree is read-only, so what is installed goes to an overlay.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ PROPERTIES = Path("/run/systemd/system.control")
 LOG = Path("/run/agent.log")
 BOOT_LOG = Path("/run/systemd.log")
 OVERLAID = ("/etc", "/usr/bin", "/usr/lib", "/var/lib")
-# Units that services are ordered by; nothing else is to be started here.
+# Units by which services are ordered. Nothing else needs to start here.
 TARGETS = ("sysinit", "basic", "shutdown", "network-online", "multi-user")
 BUS = ("dbus.socket", "dbus.service")
 START_SECONDS = 120.0
@@ -28,7 +28,7 @@ CLONE_NEWPID = 0x20000000
 
 
 def overlay() -> None:
-    """Makes the folders writable that a package installs to, until the guest ends."""
+    """Make the folders of a package writable until the guest ends."""
     for folder in OVERLAID:
         layers = Path("/run/overlay") / folder.strip("/").replace("/", "-")
         upper, work = layers / "upper", layers / "work"
@@ -36,12 +36,12 @@ def overlay() -> None:
         work.mkdir()
         options = f"lowerdir={folder},upperdir={upper},workdir={work}"
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, folder], check=True)
-    # Without one systemd takes this for the first start of the machine.
+    # Without a machine id, systemd would treat this as the first boot of the machine.
     Path("/etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
 
 
 def install(program: Path, objects: Path, unit: Path, config: Path) -> None:
-    """Puts what the package has where it has it; the unit is taken as it is."""
+    """Install the files of the package at their places. The unit is unchanged."""
     places = {"/usr/bin/cachepilot-agent": program, "/usr/lib/cachepilot/bpf": objects}
     for place, found in places.items():
         at = Path(place)
@@ -50,7 +50,7 @@ def install(program: Path, objects: Path, unit: Path, config: Path) -> None:
             at.mkdir()
         else:
             at.touch()
-        # A mount and no copy: the program is large, and what it is copied to is memory.
+        # A bind mount and not a copy: the program is large, and a copy would be in memory.
         subprocess.run(["mount", "--bind", found, at], check=True)
     UNITS.mkdir()
     (UNITS / UNIT).write_text(unit.read_text())
@@ -64,20 +64,20 @@ def install(program: Path, objects: Path, unit: Path, config: Path) -> None:
 
 
 def install_bus() -> None:
-    """Has systemd run the system bus, by the units that Debian has for it."""
+    """Let systemd run the system bus, by Debian's units."""
     for name in BUS:
         (UNITS / name).write_text((Path("/lib/systemd/system") / name).read_text())
 
 
 def configure(config: Path) -> None:
-    """Gives the agent this configuration."""
+    """Install the agent's configuration."""
     place = Path("/etc/cachepilot/agent.toml")
     place.parent.mkdir(exist_ok=True)
     place.write_text(config.read_text())
 
 
 def boot() -> "subprocess.Popen[bytes]":
-    """Starts systemd; it answers when this returns."""
+    """Start systemd, and return when it answers."""
     environment = {
         "PATH": os.environ["PATH"],
         "container": "guest",
@@ -94,9 +94,9 @@ def boot() -> "subprocess.Popen[bytes]":
         child = subprocess.Popen(
             [*spaces, *manager], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
-    # The first process of the namespace must be systemd, and no child of this one.
+    # systemd must be the first process of the namespace, so no child may start there before.
     _wait(child, Path("/run/systemd/private").exists)
-    # It listens to processes only that it can see.
+    # systemd only listens to processes that it can see.
     enter(child)
     _wait(child, is_up)
     return child
@@ -111,7 +111,7 @@ def _wait(manager: "subprocess.Popen[bytes]", is_so: Callable[[], bool]) -> None
 
 
 def enter(manager: "subprocess.Popen[bytes]") -> None:
-    """Children of this process begin in the manager's namespace, where the agent sees them."""
+    """Start later children in the PID namespace of systemd, where the agent sees them."""
     with Path(f"/proc/{manager.pid}/ns/pid_for_children").open() as space:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.setns(space.fileno(), CLONE_NEWPID) != 0:
@@ -119,14 +119,14 @@ def enter(manager: "subprocess.Popen[bytes]") -> None:
 
 
 def is_up() -> bool:
-    """Whether systemd has started all that it is to start."""
+    """Whether systemd has finished starting its units."""
     asked = ["systemctl", "is-system-running"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip() in {"running", "degraded"}
 
 
 def systemctl(*words: str) -> str:
-    """What systemctl says of the unit; ends the guest's program where it fails."""
+    """Return what systemctl prints about the unit; exit the guest's program if it fails."""
     command = ["systemctl", "--no-pager", *words, UNIT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -136,6 +136,6 @@ def systemctl(*words: str) -> str:
 
 
 def shown(*properties: str) -> Mapping[str, str]:
-    """Properties of the unit."""
+    """Return properties of the unit."""
     lines = systemctl("show", f"--property={','.join(properties)}").splitlines()
     return dict(line.split("=", 1) for line in lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot-agent cachestat` on Debian's own kernel: known hits and cold bytes, nothing left."""
+"""`cachepilot-agent cachestat` on Debian's kernel: known hits and cold bytes, nothing left."""
 
 import json
 import os
@@ -24,7 +24,10 @@ Told = dict[str, Any]
 
 
 def _config(folder: Path) -> Path:
-    """An agent that manages what this test's other steps do not use, and has no controller."""
+    """Write the configuration of an agent without a controller.
+
+    Its tenants are cgroups that the test's other steps do not use.
+    """
     path = folder / "agent.toml"
     path.write_text(
         f"""kind = "stock"
@@ -40,13 +43,13 @@ match = ["t-*"]
 
 @pytest.fixture(scope="module")
 def steps(debian_kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    """What the guest told, in one boot."""
+    """Return what the guest printed in one boot, by step."""
     assert debian_kernel.is_dir()
     folder = tmp_path_factory.mktemp("cachestat")
     lines = folder / "lines"
     lines.write_text("\n".join(sorted({one.line for one in cachestats()})), "utf-8")
     program = agent.find(os.environ)
-    # One CPU: on several the emulator trips over code that the kernel patches.
+    # One CPU: with several, the emulator fails on code that the kernel patches.
     machine = Machine(
         kernel="debian",
         cpus=1,
@@ -64,13 +67,13 @@ def steps(debian_kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 @pytest.fixture(scope="module")
 def cgroups(steps: dict[str, Told]) -> dict[str, Told]:
-    """What the last report says of each cgroup."""
+    """Return the last report, by cgroup."""
     report = steps["known"]["reports"][-1]
     return {cgroup["cgroup"]: cgroup for cgroup in report["cgroups"]}
 
 
 def _means(steps: dict[str, Told], cgroup: str, key: str) -> float:
-    """Of the last reports, as one holds a second's chance."""
+    """Return the mean of a key over the reports; a single report scatters by chance."""
     reports = steps["known"]["reports"]
     told = [one[key] for report in reports for one in report["cgroups"] if one["cgroup"] == cgroup]
     return float(sum(told) / len(told))
@@ -84,7 +87,7 @@ def test_there_are_as_many_reports_as_asked_for(steps: dict[str, Told]) -> None:
 
 
 def test_its_memory_is_as_stated(steps: dict[str, Told]) -> None:
-    # For each of three busy cgroups 3 MiB of curves, twice while they change, and a working set.
+    # Each of three busy cgroups has 3 MiB of curves, twice while they change, and a working set.
     assert 0 < steps["count"]["memory_kib"] < (24 + 3 * (2 * 3 + 1)) * 1024
 
 
@@ -101,7 +104,7 @@ def test_what_was_read_once_is_cold(steps: dict[str, Told], cgroups: dict[str, T
     assert cold["file_bytes"] == pytest.approx(resident, rel=0.03)
     assert (cold["misses"], cold["hit_ratio"], cold["evictions"]) == (0, 1.0, 0)
     assert cold["working_set_bytes"] == pytest.approx(HOT_MIB * MIB, rel=0.1)
-    # Of pages read at random a share misses that is as large as that of the pages without room.
+    # Random reads miss in proportion to the pages for which there is no room.
     needed = HOT_MIB * (1 - COLD_POINTS / 100) * MIB
     assert cold["cold_bytes"] == pytest.approx(cold["file_bytes"] - needed, abs=1.5 * MIB)
     assert cold["cold_min_bytes"] <= cold["cold_bytes"] + 1
@@ -127,7 +130,7 @@ def test_of_a_file_that_does_not_fit_the_share_that_is_cached_hits(
         point = tight[f"predicted_{size}"]
         expected = max(0.0, 1 - times * share)
         assert point["size_bytes"] == pytest.approx(times * tight["file_bytes"], rel=0.01)
-        # Curves of some seconds of 4,096 pages scatter by .025 from run to run.
+        # Curves from a few seconds of 4,096 pages scatter by 0.025 from run to run.
         assert point["miss_ratio"] == pytest.approx(expected, abs=max(0.08, point["error"])), size
     cold = COLD_POINTS / 100 * TIGHT_MIB * MIB
     assert tight["cold_bytes"] == pytest.approx(cold, abs=MIB)

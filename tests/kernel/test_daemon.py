@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent as it is installed, on the patched kernel and under controllers of this host.
+"""The agent as installed, on the patched kernel and under controllers on this host.
 
-It runs by the systemd unit that ships, and with the capabilities of the Kubernetes DaemonSet.
+It runs by the shipped systemd unit, and with the capabilities of the Kubernetes DaemonSet.
 """
 
 import json
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 
 
 def agent_config(folder: Path, name: str, port: int) -> Path:
-    """An agent whose tenants are /t-*, that learns from all that happens."""
+    """Write the configuration of an agent whose tenants are /t-*."""
     path = folder / f"{name}.toml"
     path.write_text(
         f"""node = "guest"
@@ -62,7 +62,7 @@ step_bytes = {4 * MIB}
 
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    """Ports of a controller that decides nothing by itself: gRPC and HTTP."""
+    """Run a controller that decides nothing by itself. Return its gRPC and HTTP ports."""
     folder = tmp_path_factory.mktemp("controller")
     grpc, http = free_port(), free_port()
     config = folder / "controller.toml"
@@ -93,7 +93,7 @@ def healthy(url: str) -> bool:
 
 
 def trial() -> Story:
-    """Another policy and another limit for /t-a, neither of which is ever confirmed."""
+    """Ask for another policy and another limit for /t-a, and confirm neither."""
     yield from until(lambda seen: seen.cgroup == "/t-a" and seen.policy == "lfu")
     yield {
         "policy": "sieve",
@@ -105,13 +105,13 @@ def trial() -> Story:
 
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[Controller]:
-    """A controller that dies once what it put on trial is in force."""
+    """Run a controller that dies once its change on trial is in force."""
     with Controller(trial, mortal=True) as controller:
         yield controller
 
 
 def capabilities() -> str:
-    """What the DaemonSet's container may do, by comma."""
+    """Return the capabilities of the DaemonSet's container, separated by commas."""
     daemon_set = yaml.safe_load((CONFIGS / "kubernetes" / "agent.yaml").read_text("utf-8"))
     [container] = daemon_set["spec"]["template"]["spec"]["containers"]
     allowed = container["securityContext"]["capabilities"]
@@ -123,13 +123,13 @@ def capabilities() -> str:
 def steps(
     controller: tuple[int, int], mortal: Controller, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Told]:
-    """What daemon_guest.py tells, by step."""
+    """Return what daemon_guest.py prints, by step."""
     grpc, http = controller
     program = agent.find(os.environ)
     environment = agent.environment_for(program, os.environ)
     folder = tmp_path_factory.mktemp("agent")
     configs = [agent_config(folder, "agent", grpc), agent_config(folder, "trial", mortal.port)]
-    # One CPU: on several the emulator trips over code that the kernel patches, as it does where
+    # One CPU: with several, the emulator fails on code that the kernel patches, as it does where
     # the sampler attaches.
     machine = Machine(
         cpus=1,
@@ -150,7 +150,7 @@ def steps(
 def test_tenants_appear_with_their_curves(steps: dict[str, Told]) -> None:
     assert set(steps["curves"]["curves"]) == {"/t-a", "/t-b"}
     for curves in steps["curves"]["curves"].values():
-        # The controller plans in units of its own, of which the last reaches beyond the budget.
+        # The controller plans in units of its own, and the last unit extends beyond the budget.
         assert BUDGET_MIB * MIB <= curves["sizes_bytes"][-1] < 1.02 * BUDGET_MIB * MIB
         assert {"default", "lirs", "sieve"} <= set(curves["policies"])
 
@@ -194,5 +194,5 @@ def test_what_nobody_confirms_is_undone_when_the_controller_is_gone(
     assert told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
     assert told["changed"] == {"policy": "sieve", "high": TRIAL_MIB * MIB}
     assert told["back"] == told["before"]
-    # Not before its time; reclaim takes some more on an emulated processor.
+    # Not before the deadline; then reclaim takes some time on an emulated processor.
     assert TTL_S - 2 <= told["seconds"] <= TTL_S + 40

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the documentation that take the patched kernel, as they are typed there."""
+"""The examples of the documentation that need the patched kernel, as typed there."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from cachepilot.vm import Machine, run
 from cachepilot.vm.orders import COVERED
 
 MIB = 1 << 20
-# What the guest's first process is to a host: a shell that is root, with two services' cgroups.
+# How the guest looks to the examples: a root shell on a host with the cgroups of two services.
 PROLOGUE = """
 set -eux
 cachepilot() {{ "{agent}" "$@"; }}
@@ -30,8 +30,8 @@ PROGRAMS = {
     "measure": '#!/bin/sh\necho measured | tee "$1/figures"\n',
     "count-me": "#!/bin/sh\necho counted\n",
 }
-# The policy that a page adds is not built here: another stands for it. Nor is the unpatched kernel,
-# which only experiments need.
+# The policy that a page adds is not built here; another policy replaces it. The unpatched kernel,
+# which only experiments need, is replaced too.
 STANDS_FOR = {"slru": "s3fifo", "--kernel stock": "--kernel patched"}
 
 ROOT = Path(__file__).parents[2].resolve()
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 def _here(line: str) -> str:
     for old, new in STANDS_FOR.items():
         line = line.replace(old, new)
-    # Where the guest has empty folders of its own, a checkout has to be shown to it.
+    # Where the guest has empty folders of its own, the checkout must be shared with it.
     if line.startswith("cachepilot vm run") and any(map(ROOT.is_relative_to, COVERED)):
         line = line.replace("vm run", f"vm run --share {ROOT}", 1)
     return line
@@ -64,7 +64,7 @@ def test_examples_of_policies_work_in_a_machine(page: str) -> None:
 
 
 def _called() -> set[str]:
-    """What follows the name of the program, which is the agent under each of its names."""
+    """Return the arguments of the examples of `doctor`. The program's name varies."""
     return {one.line.removeprefix("sudo ").partition(" ")[2] for one in doctors()}
 
 
@@ -74,7 +74,7 @@ def test_the_doctor_finds_a_patched_host_in_order(called: str) -> None:
     machine = Machine(
         cpus=1, disk_bytes=256 * MIB, environment=agent.environment_for(program, os.environ)
     )
-    # Where it writes on a host is in memory in the guest.
+    # The folder for the doctor's test files is in memory in the guest.
     result = run(machine, [str(program), *shlex.split(called), "--dir", "/mnt/scratch"])
     assert result.returncode == 0, result.output + result.errors
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sampler on Debian's kernels of other releases: everything is seen, and to the page.
+"""The sampler on Debian kernels of other releases: it counts every access, to the page.
 
-The kernels are those of `bpf/sampler/kernels/README.md`; test_stock.py has this release's own.
+The kernels are those of `bpf/sampler/kernels/README.md`; test_stock.py covers this release's own.
 """
 
 import json
@@ -22,7 +22,7 @@ MIB = 1 << 20
 STEPS = ("random", "whole", "elsewhere", "removes", "writes", "sends", "reclaims")
 SCRIPT = '"$1" doctor --dir /mnt/scratch --json; exec /usr/bin/python3 "$@"'
 STRAY = 3
-"""Page faults of Python itself, whose code may have to be read anew."""
+"""Page faults of Python itself, whose code may have to be read again."""
 
 Told = dict[str, Any]
 
@@ -31,7 +31,7 @@ Told = dict[str, Any]
 def result(
     machines: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Result:
-    """What one boot of a kernel printed: the doctor's report and a line for each step."""
+    """Return what one boot of a kernel printed: the doctor's report and a line for each step."""
     kernel = str(request.param)
     built = subprocess.run([str(BUILD), kernel], capture_output=True, text=True, check=False)
     if built.returncode != 0:
@@ -55,7 +55,7 @@ def result(
 
 @pytest.fixture(scope="module")
 def doctor(result: Result) -> Told:
-    """The checks of the doctor by their names."""
+    """Return the checks of the doctor by name."""
     report, _ = json.JSONDecoder().raw_decode(result.output)
     return {check["name"]: check for check in report["checks"]}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader on the patched kernel: every policy by attach, swap and detach; refusals; kills."""
+"""The loader on the patched kernel: attach, swap and detach of every policy; refusals; kills."""
 
 import json
 import os
@@ -24,10 +24,9 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 
 
 def guest(*command: object, seconds: float = 600) -> Result:
-    """Runs a command in a machine of its own, with the agent and the policies of the tree."""
+    """Run a command in a new machine, with the agent and the policies of the tree."""
     program = agent.find(os.environ)
     environment = agent.environment_for(program, os.environ)
-    # One CPU, for the reason that properties/conftest.py gives.
     machine = Machine(
         cpus=2, disk_bytes=128 * MIB, environment=environment, timeout_seconds=seconds
     )
@@ -40,7 +39,7 @@ def script(name: str, *arguments: str, seconds: float = 600) -> Result:
 
 @pytest.fixture(scope="module")
 def steps() -> dict[tuple[str, str], dict[str, Any]]:
-    """What `policy stat` said after each step of loader.sh, by step and policy."""
+    """Return what `policy stat` printed after each step of loader.sh, by step and policy."""
     result = script("loader.sh", *POLICIES)
     assert result.returncode == 0, result.errors
     lines = [json.loads(line) for line in result.output.splitlines()]
@@ -80,7 +79,7 @@ def test_without_a_policy_nothing_is_left(
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[str, int, str]]:
-    """Command, status and output of each line of loader_commands.sh."""
+    """Return the command, status and output of each line of loader_commands.sh."""
     result = script("loader_commands.sh")
     assert result.returncode == 0, result.output + result.errors
     found = re.findall(r"^\$ (.*)\n((?:.*\n)*?)= (\d+)\n", result.output, re.MULTILINE)
@@ -131,7 +130,7 @@ def test_a_kill_leaves_the_old_policy_or_the_new_one() -> None:
         assert policy in allowed[command], what
         assert pinned == "yes" or policy == "none", what
         assert following == "0", what
-    # Killed early enough to leave the old state, and late enough to leave the new one.
+    # Some kills come early enough to leave the old state, others late enough to leave the new one.
     for command, policies in allowed.items():
         assert {policy for name, _, policy, _, _ in kills if name == command} == policies
 

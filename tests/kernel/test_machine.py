@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual machine itself: exact output and status, what is writable, the disk, failures."""
+"""The virtual machine: exact output and status, what is writable, the disk, failures."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from cachepilot.vm import Machine, Result, VmError, VmTimeout, run
 IOPS = 200
 READS = 400
 BURST_SECONDS = 0.1
-"""QEMU lets a tenth of a second's worth of requests pass at once."""
+"""QEMU lets a burst pass at once: the requests of a tenth of a second."""
 
 SURVEY = f"""
 echo "output"; printf 'no end of line'

@@ -30,7 +30,7 @@ def guest(*command: object, seconds: float = 600) -> Result:
 
 
 def script(*arguments: object, seconds: float = 600) -> dict[str, Told]:
-    """What node_guest.py tells, by step; of steps of one name the last."""
+    """Return what node_guest.py prints, by step; the last line of each step."""
     result = guest("/usr/bin/python3", HERE / "node_guest.py", *arguments, seconds=seconds)
     assert result.returncode == 0, result.output[-2000:] + result.errors
     lines = map(json.loads, result.output.splitlines())
@@ -55,7 +55,7 @@ def test_what_tenants_do_is_seen(steps: dict[str, Told]) -> None:
     for tenant in tenants.values():
         assert tenant["accesses_total"] >= 2 * FILE_PAGES
         assert tenant["curves"] or tenant["distrust"].startswith("warming up: ")
-    # The first read of /t-b was before it was known.
+    # The first read of /t-b came before the node knew this tenant.
     assert tenants["/t-a"]["misses_total"] > 0
     assert tenants["/t-a"]["block_reads_total"] > 0
     assert steps["read"]["seen"]["device_reads_total"] > 0
@@ -67,7 +67,7 @@ def test_a_limit_goes_down_in_steps_by_reclaim(steps: dict[str, Told]) -> None:
     assert seen["target_limit_bytes"] == 24 * MIB < seen["limit_bytes"]
     highs = [high for high, _ in steps["lowered"]["steps"] if high is not None]
     assert highs == sorted(highs, reverse=True) and highs[-1] == 24 * MIB
-    # A step is 4 MiB from what is used, and reclaim may have taken more than it was asked.
+    # A step is 4 MiB below the current usage, and reclaim may have freed more than requested.
     assert all(a - b <= 8 * MIB for a, b in pairwise(highs))
     done = steps["lowered"]["seen"]["tenants"]["/t-a"]
     assert done["current_bytes"] <= 24 * MIB and done["evictions_total"] >= 20 * 256
@@ -114,7 +114,7 @@ def test_the_cpu_time_of_a_policy_is_measured_and_there_is_none_without_one(
         "/t-a": "mru",
         "/t-b": "default",
     }
-    # An emulated processor takes some microseconds; a millisecond is none of an access.
+    # An emulated processor takes some microseconds per access, and never as long as a millisecond.
     assert 0 < tenants["/t-a"]["policy_cpu_us_per_access"] < 1000
     assert tenants["/t-b"]["policy_cpu_us_per_access"] is None
     released = steps["released"]["seen"]["tenants"]["/t-a"]
@@ -151,7 +151,7 @@ def test_a_kill_at_any_point_leaves_nothing_that_is_not_known(node: Path, rounds
     told = script(node, "/tmp/state", "kill", rounds, seconds=1200)["killed"]
     assert told["left"] == {"t-a": [None, "none"], "t-b": [None, "none"]}
     assert (told["pins"], told["entries"]) == ([], {})
-    # Killed late enough, often, to leave changes behind.
+    # Many kills come late enough to leave changes behind.
     assert told["adopted"] > rounds / 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both samplers on the patched kernel: known accesses, what is counted and recorded of them."""
+"""Both samplers on the patched kernel: what they count and record of known accesses."""
 
 import json
 import os
@@ -25,26 +25,26 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 Told = dict[str, Any]
 
 
-# Reads that the kernel has not given a duration yet: one in 61 of a CPU's is clocked
-# (CX_CLOCK_EVERY in its watch.c), and a turn may fall to a read of another cgroup.
+# Reads that the kernel has not given a duration yet: one in 61 of a CPU's reads is timed
+# (CX_CLOCK_EVERY in its watch.c), and that one may belong to another cgroup.
 UNCLOCKED = 4 * 61
 
 
 @pytest.fixture(scope="module", params=["programs", "kernel"])
 def counting(request: pytest.FixtureRequest) -> str:
-    """Who counts: the sampler's programs or the kernel itself. Both are to tell the same."""
+    """Return who counts: the sampler's programs or the kernel. Both must report the same."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, counting: str) -> Path:
-    """Where the guest's traces go."""
+    """Return the folder of the guest's traces."""
     return tmp_path_factory.mktemp(f"traces-{counting}")
 
 
 @pytest.fixture(scope="module")
 def steps(folder: Path, counting: str) -> dict[str, Told]:
-    """What was told of each step of sampler_guest.py."""
+    """Return what sampler_guest.py printed, by step."""
     program = agent.find(os.environ)
     machine = Machine(cpus=1, disk_bytes=256 * MIB, shares=(folder,), environment=dict(os.environ))
     script = HERE / "sampler_guest.py"
@@ -55,12 +55,15 @@ def steps(folder: Path, counting: str) -> dict[str, Told]:
 
 
 def records(file: Path) -> Iterator[tuple[int, ...]]:
-    """time, cgroup, inode, index, device, generation, task and flags of each record."""
+    """Yield time, cgroup, inode, index, device, generation, task and flags of each record."""
     yield from RECORD.iter_unpack(file.read_bytes()[HEADER_BYTES:])
 
 
 def sample_hash(record: tuple[int, ...]) -> int:
-    """What samplers compare with their threshold, see docs/reference/trace_format.md."""
+    """Return the hash that samplers compare with their threshold.
+
+    docs/reference/trace_format.md defines it.
+    """
     _, _, inode, index, _, generation, _, _ = record
     x = (index + ((inode ^ generation) << 32)) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -97,12 +100,12 @@ def test_everything_is_seen_and_nothing_lost(steps: dict[str, Told], counting: s
 
 
 def bucket_us(bucket: int) -> float:
-    """The shortest call of a bucket, see Counters.read_latency_total."""
+    """Return the shortest call of a bucket, in microseconds (see Counters.read_latency_total)."""
     return (4 + bucket % 4) * float(2 ** (bucket // 4)) / 4
 
 
 def test_of_a_large_read_every_page_is_looked_at(steps: dict[str, Told]) -> None:
-    # Four times what the kernel itself looks at in one call; nothing was lost, see above.
+    # Four times what the kernel looks at in one call; the test above checks that nothing was lost.
     assert steps["whole"]["read_calls"] == 1
     assert steps["whole"]["records"] == steps["whole"]["accesses"] == FILE_PAGES
 
@@ -114,7 +117,7 @@ def test_pages_that_are_charged_to_others_are_told(steps: dict[str, Told]) -> No
 
 
 def test_pages_that_are_gone_are_told(steps: dict[str, Told]) -> None:
-    # Of two files with 300 pages each one is removed, and half of the other one cut off.
+    # Two files of 300 pages each: one is removed, and half of the other is cut off.
     assert steps["removes"]["removals"] == 450
     assert steps["forgets"]["removals"] == FILE_PAGES
     assert all(steps[step]["removals"] == 0 for step in ("random", "reclaims", "shared"))
@@ -130,7 +133,7 @@ def test_the_histogram_adds_up_to_the_time_spent(steps: dict[str, Told]) -> None
 
 def test_a_page_is_brought_by_demand_or_by_readahead(steps: dict[str, Told]) -> None:
     large, sends = steps["large"], steps["sends"]
-    # The call behind the end of the file read its last three pages again.
+    # The call at the end of the file reads its last three pages again.
     assert large["accesses"] == FILE_PAGES + 3 and large["read_calls"] == 65
     assert large["misses"] + large["readahead_pages"] == FILE_PAGES
     assert large["misses"] >= 64

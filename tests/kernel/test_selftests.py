@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The selftests that the series brings to the kernel, built as the kernel builds them."""
+"""The kernel selftests of the patch series, built as the kernel builds them."""
 
 import os
 import subprocess
@@ -25,6 +25,6 @@ def test_the_selftests_of_the_series_pass(
     )
     result = run(machine, [f"{built.stdout.strip()}/cache_ext_test"])
     assert result.returncode == 0, result.output
-    # A test that is skipped passes, too: the harness says how many did what.
+    # A skipped test also passes; the harness prints how many tests were skipped.
     assert "skip:0" in result.output, result.output
     assert not trouble(result.kernel_log)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent on Debian's own kernel: it sees and sizes tenants there, and says what it cannot do.
+"""The agent on Debian's kernel: it sees and sizes tenants, and reports what it cannot do.
 
-The plans of a scripted controller ask for what the test wants to see refused, done or lost.
+The plans of a scripted controller ask for things that are refused, done or lost, as the test needs.
 """
 
 import json
@@ -40,7 +40,10 @@ Told = dict[str, Any]
 
 
 def story() -> Story:
-    """A policy that cannot be, a limit down and up, lost events, and the limit taken away."""
+    """Ask for a policy, for a limit down and up, and, after lost events, for no limit.
+
+    This kernel cannot have a policy.
+    """
     yield from until(lambda seen: seen.counters.accesses_total > FILE_PAGES)
     yield {"policy": "lfu"}
     yield {"limit_bytes": LIMIT}
@@ -51,7 +54,7 @@ def story() -> Story:
 
 
 def of_one() -> Story:
-    """The story, of /t-a alone: nothing is asked of the other tenant."""
+    """Run the story for /t-a alone. Nothing is requested for the other tenant."""
     told = story()
     wish = next(told)
     while True:
@@ -63,7 +66,7 @@ def of_one() -> Story:
 
 
 def write_config(folder: Path, port: int) -> Path:
-    """An agent that is to find out by itself what this kernel can do."""
+    """Write the configuration of an agent that detects what this kernel can do."""
     path = folder / "agent.toml"
     path.write_text(
         f"""node = "guest"
@@ -92,11 +95,11 @@ ring_bytes = 65536
 def seen(
     debian_kernel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Controller, Result]:
-    """What the controller and the guest saw, in one boot."""
+    """Return what the controller and the guest saw, in one boot."""
     assert debian_kernel.is_dir()
     folder = tmp_path_factory.mktemp("stock")
     program = agent.find(os.environ)
-    # One CPU: on several the emulator trips over code that the kernel patches.
+    # One CPU: with several, the emulator fails on code that the kernel patches.
     machine = Machine(
         kernel="debian",
         cpus=1,
@@ -213,7 +216,7 @@ def test_a_policy_is_refused_with_the_reason(controller: Controller) -> None:
 
 
 def shown(controller: Controller, cgroup: str = "/t-a") -> list[wire.Tenant]:
-    """A tenant in each snapshot that has it."""
+    """Return the tenant from each snapshot that has it."""
     tenants = (tenant for snapshot in controller.snapshots for tenant in snapshot.tenants)
     return [tenant for tenant in tenants if tenant.cgroup == cgroup]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of systemd's units are set by a real systemd, on the patched kernel."""
+"""Limits of systemd units, set by a real systemd on the patched kernel."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 
 @pytest.fixture(scope="module")
 def steps(node: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    """What units_guest.py tells, by step."""
+    """Return what units_guest.py prints, by step."""
     program = agent.find(os.environ)
     environment = agent.environment_for(program, os.environ)
     folder = tmp_path_factory.mktemp("units")
@@ -59,7 +59,7 @@ def test_systemd_has_its_own_value_back_after_a_release(steps: dict[str, Told]) 
 
 def test_a_unit_that_was_restarted_has_its_own_value_back(steps: dict[str, Told]) -> None:
     told = steps["restarted"]
-    # systemd begins it with the property that was set of the one before.
+    # systemd starts the unit with the property that was set for its previous run.
     assert told["inherited"] == {"unit": LIMIT, "file": LIMIT}
     assert told["now"] == {"unit": FIRST, "file": FIRST}
     assert told["seen"]["tenants"][OWN]["initial_limit_bytes"] == 60 * MIB

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's own counting under its checks: KASAN, lockdep and the others."""
+"""The kernel's own counting under its debug checks: KASAN, lockdep and others."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: limits of units of a real systemd, and of a cgroup below a delegated one.
+"""Guest program: limits of units of a real systemd, and of a cgroup below a delegated unit.
 
-Prints a line of JSON for each step. Usage: units_guest.py AGENT OBJECTS UNIT CONFIG NODE, of which
-the first four are what systemd_guest installs.
+Prints a line of JSON for each step. Usage: units_guest.py AGENT OBJECTS UNIT CONFIG NODE. The first
+four are what systemd_guest installs.
 """
 
 import json
@@ -33,7 +33,7 @@ def systemctl(*words: str) -> str:
 
 
 def has(unit: str, cgroup: str | None = None) -> dict[str, str]:
-    """The limit as systemd has it, and as the kernel has it."""
+    """Return the limit according to systemd and according to the kernel."""
     shown = systemctl("show", "--property=MemoryHigh", "--value", unit)
     return {"unit": shown, "file": (SLICE / (cgroup or unit) / "memory.high").read_text().strip()}
 
@@ -48,7 +48,7 @@ def write_units() -> None:
         (systemd.UNITS / name).write_text(unit)
     systemctl("daemon-reload")
     systemctl("start", *texts)
-    # What a delegated subtree is for: its owner parts it.
+    # The owner of a delegated subtree divides it into cgroups of its own.
     control = SLICE / DELEGATED / "cgroup.subtree_control"
     child = SLICE / CHILD
     child.mkdir()
@@ -58,7 +58,7 @@ def write_units() -> None:
 
 
 def settled(node: Node, cgroup: str, high_mib: int | None) -> None:
-    """Waits for a write, which may take longer than the node waits for it."""
+    """Wait until a limit is written, which may take longer than the node waits for it."""
     deadline = time.monotonic() + WITHIN_SECONDS
     expected = "max" if high_mib is None else str(high_mib * MIB)
     while (SLICE / cgroup / "memory.high").read_text().strip() != expected:

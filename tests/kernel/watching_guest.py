@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: cgroups are watched while they come and go, recorders die, and a CPU rests.
+"""Guest program: cgroups that are watched come and go, recorders die, and a CPU goes offline.
 
 Usage: watching_guest.py AGENT FOLDER SECONDS. Prints a line of JSON: how often each thing was done.
 """
@@ -24,7 +24,7 @@ DONE: Counter[str] = Counter()
 
 
 def touch_everything(turn: random.Random) -> None:
-    """Reads, sends, faults and writes, some in calls of many pages."""
+    """Read, send, fault and write at random, some calls over many pages."""
     fd = os.open(FILE, os.O_RDWR | os.O_NOATIME)
     null = os.open("/dev/null", os.O_WRONLY)
     with mmap.mmap(fd, FILE_PAGES * PAGE, mmap.MAP_SHARED) as memory:
@@ -55,7 +55,7 @@ def in_cgroup(cgroup: Path, turn: random.Random) -> None:
 
 
 def record(agent: str, cgroup: Path, trace: Path, rate: str) -> subprocess.Popen[str]:
-    """A recorder that has begun."""
+    """Start a recorder, and return when it records."""
     found = subprocess.Popen(
         [agent, "record", "--json", "--counting", "kernel", "--rate", rate,
          "--cgroup", str(cgroup), "--out", str(trace)],
@@ -69,7 +69,7 @@ def record(agent: str, cgroup: Path, trace: Path, rate: str) -> subprocess.Popen
 
 
 def a_round(agent: str, folder: Path, number: int) -> None:
-    """A cgroup is born, watched and filled; what ends first is left to chance."""
+    """Create, watch and fill a cgroup; chance decides which of cgroup and recorder ends first."""
     turn = random.Random(number)
     cgroup = ROOT / f"watched-{number}"
     cgroup.mkdir()

@@ -23,5 +23,5 @@ class ReferencePolicy(Protocol):
     ) -> None: ...
 
     def access(self, key: int, task: int = 0) -> bool:
-        """Serves one request of a thread; true for a hit."""
+        """Serve one request of a thread. Return whether it is a hit."""
         ...

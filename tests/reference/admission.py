@@ -7,7 +7,7 @@ from tests.reference import kernel_lru
 
 
 class Reference(kernel_lru.Reference):
-    """Misses of filtered tasks change nothing; all other requests are the kernel's."""
+    """Misses of filtered tasks change nothing. All other requests go to the kernel's LRU."""
 
     def __init__(
         self, capacity_pages: int, batch: int, filtered_tasks: Sequence[int] | int = ()

@@ -8,7 +8,7 @@ MAX_SCAN_PAGES = 512
 
 @dataclass
 class Page:
-    """Accesses since the page was added, and the clock when it was."""
+    """The accesses since the page was added, and the clock at that time."""
 
     accesses: int
     added: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Naive active/inactive LRU of Linux 6.12 (mm/vmscan.c, mm/swap.c, mm/workingset.c).
 
-Buffered reads of clean file pages, with the simplifications that
+It serves buffered reads of clean file pages, with the simplifications that
 bpf/policies/kernel_lru/README.md lists.
 """
 
@@ -15,7 +15,7 @@ AGE_RANGE = 1 << 16
 
 
 class Reference:
-    """Lists hold keys, oldest first."""
+    """The lists hold keys, oldest first."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Reference:
         self.seen = (0, 0, 0)  # inactive and active pages, refaults
 
     def access(self, key: int, task: int = 0) -> bool:
-        """One request; true for a hit."""
+        """Serve one request. Return whether it is a hit."""
         hit = key in self.inactive or key in self.active
         if not hit:
             self._miss(key)
@@ -107,7 +107,11 @@ class Reference:
         del self.active[:pages]
 
     def _active_scan(self) -> int:
-        """Active pages scanned per batch: shares of both lists double until 32 are reclaimed."""
+        """Return the number of active pages scanned per batch.
+
+        As in the kernel, the scanned shares of both lists double until 32 pages are
+        reclaimed.
+        """
         inactive = len(self.inactive) * GIGABYTE_PAGES // self.gigabyte_pages
         active = len(self.active) * GIGABYTE_PAGES // self.gigabyte_pages
         inactive_scanned = active_scanned = 0

@@ -29,7 +29,7 @@ class Reference:
         share = len(self.pages) // 4
         wanted = max(self.batch, min(self.batch * self.pages_per_candidate, share))
         scored = self.pages[: min(wanted, MAX_SCAN_PAGES)]
-        # sorted() is stable: among equals those nearer to the head leave.
+        # sorted() is stable: of pages with equal counts, those nearer to the head leave.
         victims = sorted(scored, key=lambda key: self.accesses[key])[: self.batch]
         rest = self.pages[len(scored) :]
         self.pages = rest + [key for key in scored if key not in victims]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LHD (Beckmann, Chen, Cidon, NSDI 2018) in the fixed point and with the ages of the policy."""
+"""LHD (Beckmann, Chen, Cidon, NSDI 2018), with the policy's fixed-point numbers and ages."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ MAX_EVENTS = 2**26
 
 
 def first_ticks() -> list[int]:
-    """First tick of each age: four of one tick, then four to each doubling."""
+    """Return the first tick of each age: four ages of one tick, then four for each doubling."""
     starts = [0, 1, 2, 3]
     width = 1
     while len(starts) < AGES:
@@ -24,12 +24,12 @@ FIRST_TICKS = first_ticks()
 
 
 def age_of(ticks: int) -> int:
-    """Return the age whose range holds this number of ticks; the last has no end."""
+    """Return the age whose range holds this number of ticks. The last age has no end."""
     return max(age for age in range(AGES) if FIRST_TICKS[age] <= ticks)
 
 
 def class_after_hit(before: int, ticks: int) -> int:
-    """Return the class by the greatest age at a hit so far; class 0 was never hit."""
+    """Return the class of a page, by the greatest age at a hit so far. Class 0 was never hit."""
     late, soon = 4, 2
     own = 1 if ticks >= late else 2 if ticks >= soon else 3
     return min(before, own) if before else own
@@ -37,7 +37,7 @@ def class_after_hit(before: int, ticks: int) -> int:
 
 @dataclass
 class Class:
-    """Events and densities of one class by age."""
+    """The events and densities of one class, by age."""
 
     number: int
     hits: list[int] = field(default_factory=lambda: [0] * AGES)
@@ -58,7 +58,8 @@ class Class:
                 width = FIRST_TICKS[later + 1] - FIRST_TICKS[later] if later + 1 < AGES else 2**14
                 ending = self.hits[later] + self.evictions[later]
                 staying = events_before - ending
-                # Those that end within this age spend half of it, the others all of it.
+                # Pages whose lifetime ends in this age spend half of it there, the others all of
+                # it.
                 half_ticks += width * (2 * staying + ending)
                 events_before = staying
             if half_ticks:
@@ -69,7 +70,7 @@ class Class:
 
 @dataclass
 class Page:
-    """Tick of the last access, class, and whether the page is kept to see late hits."""
+    """The tick of the last access, the class, and whether the page is kept to observe late hits."""
 
     accessed: int
     class_number: int
@@ -155,7 +156,7 @@ class Reference:
         victims = sorted(scored, key=self._density)[: self.batch]
         self.may_explore = explorers * 100 <= len(scored)
         rest = self.order[len(scored) :]
-        # A batch that is the whole list is left in its order.
+        # If the batch is the whole list, its order stays.
         self.order = rest + [key for key in scored if key not in victims]
         for key in victims:
             page = self.pages.pop(key)

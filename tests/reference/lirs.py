@@ -11,7 +11,8 @@ GHOST_PCT = 95
 class Reference:
     """A cache of `capacity_pages` that frees `batch` pages when a miss finds it full.
 
-    S is pruned, and LIR pages beyond their share become HIR, when room is made: not on a hit.
+    Stack S is pruned, and LIR pages beyond their share become HIR, when room is made and not on
+    a hit.
     """
 
     def __init__(self, capacity_pages: int, batch: int, queue_pct: int = 1) -> None:
@@ -22,7 +23,7 @@ class Reference:
         self.stack: OrderedDict[int, None] = OrderedDict()  # S, its bottom first
         self.lir: set[int] = set()
         self.queue: OrderedDict[int, None] = OrderedDict()  # Q: resident HIR pages
-        self.ghosts: OrderedDict[int, None] = OrderedDict()  # HIR pages of S that left
+        self.ghosts: OrderedDict[int, None] = OrderedDict()  # evicted HIR pages that are still in S
 
     def access(self, key: int, task: int = 0) -> bool:
         """Serves one request; true for a hit."""

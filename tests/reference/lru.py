@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LRU: Mattson et al., IBM Systems Journal 9(2), 1970, as a stack of which the bottom leaves."""
+"""LRU: Mattson et al., IBM Systems Journal 9(2), 1970, as a stack whose bottom page is evicted."""
 
 
 class Reference:

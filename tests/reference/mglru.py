@@ -14,12 +14,12 @@ MAX_SCAN = 4096
 
 
 def tier_of(accesses: int) -> int:
-    """order_base_2(accesses), where no access counts like one."""
+    """Return order_base_2(accesses); no access counts as one."""
     return max(accesses - 1, 0).bit_length()
 
 
 class Reference:
-    """Generations are lists of keys, oldest key first, by sequence number."""
+    """Generations by sequence number. Each is a list of keys, oldest first."""
 
     def __init__(
         self, capacity_pages: int, batch: int, min_refaults: int = 64, tier_gain: int = 2
@@ -39,16 +39,16 @@ class Reference:
 
     @property
     def min_seq(self) -> int:
-        """Oldest generation."""
+        """Return the sequence number of the oldest generation."""
         return min(self.generations)
 
     @property
     def max_seq(self) -> int:
-        """Youngest generation."""
+        """Return the sequence number of the youngest generation."""
         return max(self.generations)
 
     def access(self, key: int, task: int = 0) -> bool:
-        """One request; true for a hit."""
+        """Serve one request. Return whether it is a hit."""
         hit = key in self.accesses
         if not hit:
             self._miss(key)
@@ -95,7 +95,11 @@ class Reference:
         return victims or [next(pages[0] for pages in self._by_list_number() if pages)]
 
     def _by_list_number(self) -> list[list[int]]:
-        """The simulated kernel's own choice goes through the lists as they were created."""
+        """Return the generations in the order in which their lists were created.
+
+        The simulated kernel goes through the lists in this order when it chooses pages
+        itself.
+        """
         order = sorted(self.generations, key=lambda seq: seq % MAX_GENERATIONS)
         return [self.generations[seq] for seq in order]
 
@@ -118,7 +122,7 @@ class Reference:
         while len(self.generations) > MIN_GENERATIONS:
             if any(key not in victims for key in self.generations[self.min_seq]):
                 break
-            # Candidates leave with their generation.
+            # Candidates leave together with their generation.
             del self.generations[self.min_seq]
             retired = True
         if retired:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MRU: Chou, DeWitt, VLDB 1985: the most recently accessed of the pages that are there leaves."""
+"""MRU: Chou, DeWitt, VLDB 1985: the most recently accessed resident page is evicted."""
 
 
 class Reference:

@@ -10,7 +10,7 @@ class Reference:
         self.batch = batch
         self.queue: list[int] = []
         self.visited: dict[int, bool] = {}
-        self.hand: int | None = None  # the page that it points at; None: begin at the oldest
+        self.hand: int | None = None  # the page at the hand; None: begin at the oldest page
 
     def access(self, key: int, task: int = 0) -> bool:
         if key in self.visited:

@@ -3,7 +3,7 @@
 
 
 class Reference:
-    """2Q; every list from the oldest page to the newest."""
+    """2Q; every list runs from the oldest page to the newest."""
 
     def __init__(self, capacity_pages: int, batch: int, incoming_pct: int = 25) -> None:
         self.capacity_pages = capacity_pages

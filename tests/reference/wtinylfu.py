@@ -14,7 +14,7 @@ SAMPLE_ACCESSES = 8
 
 
 def page_key(key: int) -> int:
-    """The hash of a page, as the simulated page cache gives it to the policy."""
+    """Return the hash of a page that the simulated page cache gives to the policy."""
     x = key ^ 0x5851F42D4C957F2D
     x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCD & MASK_64
     x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53 & MASK_64
@@ -44,11 +44,11 @@ class Sketch:
         return rows
 
     def estimate(self, key: int) -> int:
-        """Accesses of the page, or more."""
+        """Return an upper bound of the page's accesses."""
         return min(self.counts[counter] for counter in self._counters(key))
 
     def add(self, key: int) -> None:
-        """Counts an access; halves all counts at the end of a sample."""
+        """Count an access. At the end of a sample, halve all counts."""
         for counter in self._counters(key):
             self.counts[counter] = min(self.counts[counter] + 1, MAX_COUNT)
         self.accesses += 1
@@ -113,7 +113,7 @@ class Reference:
             self.probation[key] = None
 
     def _admit(self, candidate: int) -> bool:
-        """Whether the candidate takes the place of the next victim, which leaves in that case."""
+        """Return whether the candidate replaces the next victim. If so, the victim is evicted."""
         segment = self.probation or self.protected
         if not segment:
             return False

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot measured in the virtual machine: isolation, memory, SLOs, the demonstration.
+"""Measure the autopilot in the virtual machine: isolation, memory, SLOs, the demonstration.
 
     experiments/autopilot/measure isolation|memory|qos|demo [--runs N] [--first K]
     experiments/autopilot/measure collect
 
 Every run is a file in build/autopilot/runs. `collect`, which also runs at the end of a measurement,
-makes results.json and table.md from all runs in that folder, except those in which the host was too
-busy. Exit status: 0 when all runs finished, 1 with the reason when one did not.
+makes results.json and table.md from all runs in that folder, except runs in which the host was too
+busy. Exit status: 0 if all runs finished, 1 with the reason otherwise.
 """
 
 import argparse
@@ -83,8 +83,8 @@ def collect(folder: Path = EXPERIMENT) -> list[Row]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="measure", description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=[*EXPERIMENTS, "collect"])
-    parser.add_argument("--runs", type=int, help="how many (5; demo: 3)")
-    parser.add_argument("--first", type=int, default=1, help="the number of the first (1)")
+    parser.add_argument("--runs", type=int, help="number of runs (default: 5; demo: 3)")
+    parser.add_argument("--first", type=int, default=1, help="number of the first run (default: 1)")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     if arguments.runs is None and arguments.what in EXPERIMENTS:

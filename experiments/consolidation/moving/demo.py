@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Six simulated nodes of three tenants; after the run four of them hold everybody.
+"""Drain two of six simulated nodes with three tenants each, and measure every tenant.
 
     python -m experiments.consolidation.moving.demo [--json] [--out build/run]
 
-The controller and the agents are the real ones. The controller plans which nodes can be emptied.
-Two are, move by move, and a table shows what was measured of each tenant before and after. Exit
-status: 0 when two nodes are empty and every SLO was kept, else 1 with the reason; 130 after Ctrl-C.
+The controller and the agents are the real ones. The controller plans which nodes can be drained.
+Two of them are drained, one move at a time. A table shows what was measured for each tenant before
+and after. Exit status: 0 if two nodes are empty and every SLO was met, 1 with the reason otherwise,
+130 after Ctrl-C.
 """
 
 import argparse
@@ -141,7 +142,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="make run CONSOLIDATE=1", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="the numbers as JSON on stdout")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on stdout")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "run")
     arguments = parser.parse_args()
     screen = Console(stderr=True, highlight=False)

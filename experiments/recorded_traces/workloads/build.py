@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build from scratch, twice: one compiler after the other reads the headers that it shares.
+"""Compile a folder from scratch, twice. One compiler after the other reads the shared headers.
 
 build.py FOLDER OUT    compiles every .cc of FOLDER, without optimisation, into OUT
 """

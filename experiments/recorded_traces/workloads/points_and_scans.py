@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database under skewed point reads, with full text searches beside it for half of the time.
+"""Read a database at skewed points, with full text searches beside it for half of the time.
 
-    points_and_scans.py create DATABASE        the database, 12 MiB, the same on every machine
-    points_and_scans.py run DATABASE FOLDER    the workload; FOLDER is searched
+    points_and_scans.py create DATABASE        creates the database, 12 MiB, the same anywhere
+    points_and_scans.py run DATABASE FOLDER    runs the workload; the searches go over FOLDER
 
-Two reader tasks run four phases of point reads, of popular rows A, A, B and B. With the second
-phase starts one ripgrep task that goes over the folder several times and ends before the last.
+Two reader tasks read rows in four regimes. The popular rows are A, A, B and B. At the start of the
+second regime one ripgrep task starts. It goes over the folder several times and ends before the
+last regime.
 """
 
 import os

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Full text searches as a developer makes them: mostly in the few packages of interest.
+"""Search a folder of packages as a developer does: mostly a few packages of interest.
 
-    searches.py FOLDER    FOLDER holds packages; every search is a ripgrep of its own
+    searches.py FOLDER    FOLDER holds the packages; every search is a ripgrep process of its own
 
-Of SEARCHES searches, every EVERYWHERE-th goes over all packages, the others over one that is drawn
-by Zipf's law.
+Every EVERYWHERE-th of the SEARCHES searches goes over all packages. Each of the others goes over
+one package, drawn by Zipf's law.
 """
 
 import random

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel under test: every case of the guest program is a test of its own.
+"""Run every case of the kernel's guest program as a test of its own.
 
 The program of `tests/kernel/guest` runs in virtual machines, one for each set of cases, and prints
-a line of JSON for every case. A machine is started when the first of its cases is asked for.
+a line of JSON for every case. A machine starts when the first of its cases is needed.
 """
 
 import json
@@ -23,13 +23,13 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 PROGRAM = TARGET / "cachepilot-kernel-tests"
 OBJECTS = ROOT / "build" / "bpf"
 MIB = 1 << 20
-# Handing 2,048 folios over takes the debug kernel longer than there is between two swaps.
+# On the debug kernel, handing over 2,048 folios takes longer than the time between two swaps.
 DEBUG_ARGUMENTS = ("--tolerance", "0.1")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the program said of a case."""
+    """What the program reports for one case."""
 
     ok: bool
     detail: str
@@ -37,7 +37,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a machine left behind: reports by set and case, its kernel's bad news, its end."""
+    """What a machine leaves behind.
+
+    The reports by set and case, the problems in the kernel log, and how the machine ended.
+    """
 
     reports: Mapping[tuple[str, str], Report]
     trouble: tuple[str, ...]
@@ -55,7 +58,7 @@ MACHINES = {
     "nodes": _NODES,
     "nodes-mglru": _NODES,
 }
-"""By the set of cases that runs in it."""
+"""The machine for each set of cases."""
 
 RunGuest = Callable[[Machine, Sequence[str]], Finished]
 Finish = Callable[[str], Finished]
@@ -63,7 +66,7 @@ Trouble = Callable[[str], tuple[str, ...]]
 
 
 def run_program(trouble: Trouble, machine: Machine, arguments: Sequence[str]) -> Finished:
-    """Runs the program in a new machine, and keeps what it said even if the machine dies."""
+    """Run the program in a new machine. Keep what it printed even if the machine dies."""
     loader = agent.find(os.environ)
     more = DEBUG_ARGUMENTS if machine.kernel == "debug" else ()
     command = [PROGRAM, "--policies", OBJECTS, "--agent", loader, *more, *arguments]
@@ -83,7 +86,7 @@ def run_program(trouble: Trouble, machine: Machine, arguments: Sequence[str]) ->
 
 
 def listed_cases(group: str) -> list[str]:
-    """The cases of a set; none when nothing is built."""
+    """Return the cases of a set; an empty list if the program is not built."""
     if not PROGRAM.exists():
         return []
     done = subprocess.run([PROGRAM, "--list"], check=True, capture_output=True, text=True)
@@ -91,7 +94,7 @@ def listed_cases(group: str) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every case of its class's set for a test of a case; every set for a test of a set."""
+    """Parametrize tests: `case` by the cases of the class's set, `group` by the sets."""
     if "case" in metafunc.fixturenames:
         cases = listed_cases(metafunc.cls.group)
         metafunc.parametrize("case", cases or [None], ids=cases or ["not-built"])
@@ -101,7 +104,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def run_guest(patched_kernel: Path, trouble: Trouble) -> RunGuest:
-    """Runs the program in a new machine."""
+    """Return a function that runs the program in a new machine."""
     assert patched_kernel.is_dir()
     assert PROGRAM.exists(), f"{PROGRAM} is not built: make test builds it"
     return partial(run_program, trouble)
@@ -109,7 +112,7 @@ def run_guest(patched_kernel: Path, trouble: Trouble) -> RunGuest:
 
 @pytest.fixture(scope="session")
 def finish(run_guest: RunGuest) -> Finish:
-    """What became of a set's cases, which run when they are asked for the first time."""
+    """Return a function that runs a set's cases once and returns the outcome on every call."""
     done: dict[str, Finished] = {}
 
     def get(group: str) -> Finished:
@@ -122,7 +125,7 @@ def finish(run_guest: RunGuest) -> Finish:
 
 @pytest.fixture(scope="session")
 def finish_debug(run_guest: RunGuest, debug_kernel: Path) -> Finish:
-    """The same on the kernel with every check switched on; slower, and it needs more memory."""
+    """Return the same function for the debug kernel, which is slower and needs more memory."""
     assert debug_kernel.is_dir()
 
     def get(group: str) -> Finished:

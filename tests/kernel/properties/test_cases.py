@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the patched kernel, each a case of the program in `guest`, in every machine.
+"""Properties of the patched kernel. Each is a case of the program in `guest`, in every machine.
 
-A class is a set of cases, which share a machine: `--dist loadscope` keeps them in one process. Each
-file system and each LRU is among those of every run; the fourth combination takes minutes more.
+A class is a set of cases that share a machine; `--dist loadscope` keeps a class in one process.
+Every run has each file system and each LRU in some combination. The fourth combination takes
+minutes more.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ Finish = Callable[[str], Any]
 
 
 class Cases:
-    """Every case of the set is a test, and the kernel's log is another."""
+    """The tests of a set: one for each case, and one for the kernel's log."""
 
     group: ClassVar[str]
 

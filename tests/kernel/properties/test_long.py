@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes minutes: swaps, kills and fio for a long time, and everything on the debug kernel.
+"""Long tests: minutes of swaps, kills and fio, and every case on the debug kernel.
 
 CACHEPILOT_LONG_SECONDS shortens each of them, for development.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 
 def run_long(run_guest: RunGuest, machine: Machine, case: str, how_long: int) -> str:
-    """Runs one case for so long; what it had to say."""
+    """Run one case for `how_long` seconds, and return its detail."""
     machine = replace(machine, timeout_seconds=300 + 4 * how_long)
     arguments = ["--set", "long", "--only", case, "--seconds", str(how_long)]
     outcome = run_guest(machine, arguments)
