@@ -2,7 +2,7 @@
 """Needed memory joins a change for gain: each part is decided by its own rule."""
 
 import pytest
-from memory_node import MIB, Node, Tenant, pair
+from memory_node import Node, Tenant, pair
 
 from cachepilot.decide.memory import asked
 from cachepilot.domain.decisions import Event
@@ -82,33 +82,6 @@ def test_what_is_needed_beyond_a_gain_stays_when_the_goal_changes() -> None:
     assert not change.for_gain()
     node.run(30, goal="total_throughput")
     assert (taker.limit_mib, donor.limit_mib) == (144.0, 112.0)
-
-
-def unjudged(lost: float = 0.0) -> int:
-    """Return after how many intervals a change goes on if scatter keeps it from being judged."""
-    taker, donor = pair()
-    third = Tenant(20.0, 20.0)
-    node = Node(taker, donor, third, seed=1, scatter=10.0)
-    change = node.begin()
-    node.run(20)
-    assert node.state.change is change and change.settled_s is not None
-    change.gained.total = -lost
-    taker.planned_mib, third.planned_mib = 256.0, 64.0
-    for count in range(1, 200):
-        node.run(1)
-        if change.members["/0"].to_bytes == 256 * MIB:
-            node.run(8)
-            assert (taker.limit_mib, donor.limit_mib, third.limit_mib) == (256.0, 64.0, 64.0)
-            return count
-    return 200
-
-
-def test_a_change_that_cannot_be_judged_yet_keeps_no_better_plan_waiting() -> None:
-    assert unjudged() < 100
-
-
-def test_what_a_change_lost_so_far_is_asked_of_what_goes_on_from_it() -> None:
-    assert unjudged() + 10 < unjudged(lost=10.0) < 200
 
 
 def test_policies_stay_only_while_a_change_of_memory_is_judged() -> None:

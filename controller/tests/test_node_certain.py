@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
 from cachepilot.domain.planned import Held
-from cachepilot.node.deciding.calibrated import first_misses
-from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.sense.counters import Pages
 from cachepilot.sense.turnover import Turnover, certain_curves
@@ -104,19 +102,6 @@ def test_memory_comes_first_from_whom_it_serves_nothing(tmp_path: Path) -> None:
     assert cached.limit_bytes >= 96 * MIB and needs.limit_bytes >= 60 * MIB
     assert any("it hits 0%, and no more can be lost; confidence in" in one for one in said)
     assert "unchanged: confidence in the curves is low" in planned_why(here, "/batch")
-
-
-@pytest.mark.parametrize(
-    ("first_mib", "policy", "known"),
-    [(3, "default", 0.8), (4, "default", 0.0), (3, "lirs", 0.0)],
-)
-def test_who_misses_with_more_than_its_first_memory_missed_no_less_with_that(
-    first_mib: int, policy: str, known: float
-) -> None:
-    state, recent = TenantState(1, held_first_bytes=first_mib * MIB), Recent(1)
-    for _ in range(3):
-        recent.turnover.take(policy, 4 * MIB, Pages(1280, 1024), True)
-    assert first_misses({"/a": state}, {"/a": recent}) == {"/a": known}
 
 
 def test_who_hits_as_much_as_it_keeps_gives_nothing_while_curves_are_doubted(

@@ -63,20 +63,11 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if _is_owed(state, seen, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
         return _begin(state, _needed(seen), forced=state.change is None)
-    if asked.is_going_back(state, seen.time_s) or not _is_at_rest(state.change):
+    if state.change is not None or asked.is_going_back(state, seen.time_s):
         return []
     affordable = _within_budgets(seen)
     is_worth_it = _is_worth_it(state, affordable, config)
     return _begin(state, affordable, forced=False) if is_worth_it else []
-
-
-def _is_at_rest(change: MemoryChange | None) -> bool:
-    """Whether limits have arrived and page caches are full, so that a better plan may be followed.
-
-    The change need not be judged first: if it gains less than intervals scatter, it may never be.
-    The evidence for the better plan must then also exceed what the change has lost so far.
-    """
-    return change is None or change.settled_s is not None
 
 
 def _give_back(state: MemoryState, seen: MemoryInterval, given: MemoryInterval) -> list[Decision]:
@@ -225,8 +216,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    lost = state.lost + (0.0 if state.change is None else max(0.0, -state.change.gained.total))
-    return sum(rates.values()) >= least and evidence >= cost_of(seen) + lost
+    return sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:

@@ -9,7 +9,6 @@ from cachepilot.model.limit_calibration import Shifts, corrected
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.plan.problem.asked import may_stay
 from cachepilot.sense.collect import Collected, Seen
-from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sense.turnover import certain_curves
 from cachepilot.sizes import PAGE_BYTES
 
@@ -58,19 +57,8 @@ def certain(
 def first_misses(
     states: Mapping[str, TenantState], recents: Mapping[str, Recent]
 ) -> dict[str, float]:
-    """The miss ratio of each tenant with its first memory, 0 while that is not known.
-
-    Who misses so much under the kernel's default with more than that missed no less with it.
-    """
-    return {cgroup: _first_miss(one, recents[cgroup]) for cgroup, one in states.items()}
-
-
-def _first_miss(state: TenantState, recent: Recent) -> float:
-    known, turnover = recent.at_first.miss_ratio or 0.0, recent.turnover
-    has_more = turnover.limit_bytes >= state.held_first_bytes + PAGE_BYTES
-    if turnover.policy != DEFAULT or not has_more:
-        return known
-    return max(known, turnover.miss_ratio or 0.0)
+    """The miss ratio of each tenant with its first memory, by cgroup; 0 while it is unknown."""
+    return {cgroup: recents[cgroup].at_first.miss_ratio or 0.0 for cgroup in states}
 
 
 def miss_at(seen: Seen, limit_bytes: int, shifts: Shifts) -> float | None:
