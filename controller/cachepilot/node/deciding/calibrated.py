@@ -65,10 +65,9 @@ def certain(
 def first_misses(
     states: Mapping[str, TenantState], recents: Mapping[str, Recent]
 ) -> dict[str, float]:
-    """The miss ratio of each tenant with its first memory, by cgroup; 0 while it is unknown.
+    """The miss ratio of each tenant with its first memory, 0 while that is not known.
 
-    With more memory a tenant misses no more. A miss ratio under the kernel's default with more than
-    the first memory is therefore a lower bound.
+    Who misses so much under the kernel's default with more than that missed no less with it.
     """
     return {cgroup: _first_miss(one, recents[cgroup]) for cgroup, one in states.items()}
 
