@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What totals of the tenants of a node did between snapshots: an interval, and a smoothing window.
+"""Differences of the tenants' totals between snapshots: over one interval and a smoothing window.
 
-Totals are in arrays of the node, a row per tenant, and computed with for all at once.
+The totals of all tenants of a node are in arrays with one row per tenant, so that one operation
+computes a value for all of them.
 """
 
 from collections.abc import Sequence
@@ -21,15 +22,15 @@ from cachepilot.v1 import session_pb2 as wire
 NAN = float("nan")
 T = TypeVar("T", np.float64, np.int64, np.uint32)
 WINDOW = 5
-"""Intervals that the indicators are smoothed over."""
+"""Number of intervals over which the indicators are smoothed."""
 CONCURRENCY_WINDOW = 64
-"""Intervals of which the busiest says how many operations are in flight."""
+"""Number of recent intervals; the busiest of them determines the operations in flight."""
 
 
 class Totals(NamedTuple):
-    """Totals of one tenant; `ops` is that of its indicator. It and CPU time are NaN if not known.
+    """Totals of one tenant; `ops` is the one that its indicator names.
 
-    They are exact as floating-point numbers up to 2^53.
+    `ops` and the CPU time are NaN if unknown. The numbers are exact up to 2^53.
     """
 
     accesses: float
@@ -42,7 +43,11 @@ class Totals(NamedTuple):
 
 
 def totals_of(counters: wire.Counters, of_ops: Counter) -> Totals:
-    """Totals as the agent counts them, which knows none of the operations of an application."""
+    """The totals that the agent counts, with the counter `of_ops` as operations.
+
+    `ops` is NaN if the application counts them itself, because the agent does not know that
+    counter.
+    """
     ops = NAN
     if of_ops is Counter.READ_CALLS:
         ops = counters.read_calls_total
@@ -52,7 +57,7 @@ def totals_of(counters: wire.Counters, of_ops: Counter) -> Totals:
         ops = counters.block_reads_total
     return Totals(
         counters.accesses_total,
-        # As curves have it, which know no readahead: a page that had to be read.
+        # Curves do not model readahead, so a page counts as a miss if it was read by readahead.
         counters.misses_total + counters.readahead_pages_total,
         ops,
         counters.block_reads_total,
@@ -66,9 +71,10 @@ ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME, CPU_TIME = range(len(
 
 
 class Sample(NamedTuple):
-    """One interval of one tenant. `read_us` is the mean time of a read call, None without any.
+    """One interval of one tenant. `read_us` is the mean time of a read call; None if it made none.
 
-    `reads_per_call` are the device reads that it waited for.
+    `reads_per_call` is the mean number of misses per read call, that is, of device reads that a
+    call waited for.
     """
 
     time_s: float
@@ -82,9 +88,9 @@ class Sample(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Accesses of one interval, those that missed, and the device reads.
+    """Page accesses of one interval, how many of them missed, and the device reads.
 
-    `ops` are the operations per second beside them, None where they are not known.
+    `ops` is the operations per second in the same interval; None if unknown.
     """
 
     accesses: int
@@ -94,9 +100,10 @@ class Pages(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The smoothed readings of a tenant: per second, but for the miss ratio and the p99.
+    """The smoothed readings of a tenant.
 
-    `cpus` is its CPU time per second, None while that is not known.
+    `ops` and `block_reads` are per second. `accesses_per_op` is None without operations or
+    accesses. `cpus` is its CPU time per second; None while it is unknown.
     """
 
     ops: float
@@ -109,12 +116,13 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Readings:
-    """Of all tenants, in the order of the totals.
+    """The readings of all tenants, in the order of their totals.
 
-    `pages` are of the last interval, None when it is the first. So is a `sample`, also where
-    nothing was accessed or done. A `window` spans the last intervals, None while there is none.
-    `concurrency` are the operations in flight in the busiest interval of late, by Little's law; at
-    least 1.
+    `pages` and `samples` are those of the last interval. Both are None if there is no earlier
+    snapshot to compare with, and a sample also if nothing was accessed or no operation was done. A
+    window spans up to `WINDOW` intervals, and is None whenever `pages` is.
+    `concurrency` is the number of operations in flight in the busiest recent interval, by Little's
+    law; at least 1.
     """
 
     pages: list[Pages | None]
@@ -124,9 +132,11 @@ class Readings:
 
 
 class Counters:
-    """Totals of the last intervals; those of a tenant start again when one fell or time went back.
+    """Totals of the last snapshots of all tenants.
 
-    `held` counts the intervals that can be compared with the last, by tenant.
+    The totals of a tenant start again if one of them fell or time did not advance.
+    `_held` is the number of snapshots per tenant, the last one included, that can be compared with
+    the last one.
     """
 
     def __init__(self) -> None:
@@ -134,23 +144,26 @@ class Counters:
         self._at = self._noted = 0
         self._times = np.zeros(WINDOW + 1)
         self._totals: FloatArray = np.zeros((WINDOW + 1, 0, len(Totals._fields)))
-        # Totals of single buckets are kept modulo 2^32: only what they rose by in a window is read.
+        # Totals of histogram buckets are kept modulo 2^32: only their rise in a window is used.
         self._latency: npt.NDArray[np.uint32] = np.zeros((WINDOW + 1, 0, 0), dtype=np.uint32)
         self._in_flight: FloatArray = np.zeros((CONCURRENCY_WINDOW, 0))
         self._held: IntArray = np.zeros(0, dtype=np.int64)
 
     def begin_anew(self) -> None:
-        """What comes next cannot be compared with what was before, as after a gap."""
+        """Start again for all tenants: later totals cannot be compared with earlier ones.
+
+        This is so after a gap of snapshots.
+        """
         self._held[:] = 0
 
     def forget(self, cgroups: Sequence[str]) -> None:
-        """Nothing is known of those tenants: others have their names, or count something else."""
+        """Forget these tenants: another cgroup has the name, or the indicator has changed."""
         rows = [self._rows[cgroup] for cgroup in cgroups if cgroup in self._rows]
         self._held[rows] = 0
         self._in_flight[:, rows] = 0
 
     def _follow(self, cgroups: list[str], buckets: int) -> None:
-        """Gives every tenant its row, in their order, and every bucket its column."""
+        """Rearrange the arrays: a row per tenant in the given order, a column per bucket."""
         before = self._latency.shape[2]
         if before < buckets:
             self._latency = np.pad(self._latency, ((0, 0), (0, 0), (0, buckets - before)))
@@ -177,7 +190,10 @@ class Counters:
         latency: Sequence[Sequence[int]],
         device_read_us: float | None,
     ) -> Readings:
-        """Takes the totals of one snapshot in, and the histograms of read calls beside them."""
+        """Take in the totals of one snapshot, and the latency histograms of read calls.
+
+        Both are in the same order of tenants.
+        """
         self._follow(list(totals), max(map(len, latency), default=0))
         last, self._at = self._at, (self._at + 1) % (WINDOW + 1)
         elapsed_s = time_s - float(self._times[last])
@@ -186,7 +202,7 @@ class Counters:
         now[:] = np.array(list(totals.values())).reshape(now.shape)
         self._take_latency(latency)
         then = self._totals[last]
-        # Where a total is not known nothing is compared.
+        # NaN: comparisons with an unknown total are False, so it does not count as one that fell.
         goes_on = (self._held > 0) & ~(now < then).any(axis=1) & (elapsed_s > 0)
         self._held = np.where(goes_on, np.minimum(self._held + 1, WINDOW + 1), 1)
         changed = now - then
@@ -206,7 +222,7 @@ class Counters:
         even = [
             one if len(one) == buckets else [*one, *[0] * (buckets - len(one))] for one in latency
         ]
-        # At once: of each tenant alone an array takes longer than all of its counts.
+        # One conversion for all tenants: an array per tenant costs more than copying its counts.
         now[:] = np.array(even, dtype=np.uint64).reshape(now.shape)
 
     def _windows(self, is_known: BoolArray, time_s: float) -> list[Window | None]:

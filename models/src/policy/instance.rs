@@ -81,9 +81,10 @@ pub struct Stats {
     pub refused: u64,
     /// Candidates proposed.
     pub proposed: u64,
-    /// Candidates that were not live folios of this instance, or that the simulated kernel refused.
+    /// Candidates that the simulated kernel refused because it counts them as in use.
     pub rejected: u64,
-    /// Pages that the simulated kernel chose itself because the policy proposed none.
+    /// Pages that the simulated kernel chose itself because reclaim freed none: the policy proposed
+    /// no candidate, or all candidates were refused.
     pub fallbacks: u64,
     /// Folios that the policy put on no list when they were added.
     pub unlisted: u64,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of a node, corrected by what was measured, or replaced by what is certain."""
+"""Curves of a node, calibrated by measurements, or replaced by curves that are certain.
+
+A certain curve has no gain above the present limit and no hits below it; see `sense.turnover`. The
+first memory of a tenant is the limit that it had when it was first seen.
+"""
 
 from collections.abc import Mapping
 
@@ -16,9 +20,10 @@ from cachepilot.sizes import PAGE_BYTES
 def calibrated(
     collected: Collected, shifts: Mapping[str, Shifts], recents: Mapping[str, Recent]
 ) -> dict[str, Curves]:
-    """Curves that agree with what the limits of each tenant measured, where it has any.
+    """The calibrated curves of each tenant with curves, by cgroup.
 
-    What they are corrected by is kept in `recents` while neither curves nor limits change.
+    They agree with what was measured at the limits that the tenant had. `recents` caches the
+    corrected curves until the curves or the errors (`shifts`) change.
     """
     return {
         cgroup: recents[cgroup].corrections.of(seen.tenant.curves, shifts[cgroup])
@@ -33,12 +38,14 @@ def certain(
     states: Mapping[str, TenantState],
     recents: Mapping[str, Recent],
 ) -> dict[str, Curves]:
-    """Of tenants whose own curves cannot be trusted and that hit little: see `sense.turnover`.
+    """Certain curves of tenants whose own curves have low confidence, by cgroup.
 
-    Also of those with more than their first memory, whatever they hit: without a curve nobody keeps
-    more than that.
+    A tenant gets one if the miss ratio of its page cache is known; see `sense.turnover`. A tenant
+    with more than its first memory gets one in any case, with its measured miss ratio if need be,
+    because without a curve no tenant keeps more than its first memory.
 
-    None of tenants with an SLO, which these would call unattainable, nor of those under orders.
+    Tenants with an SLO get none, because such a curve would make the SLO look unattainable. Tenants
+    with a pin that the present setting does not satisfy get none either.
     """
     found = {}
     for cgroup, seen in collected.seen.items():
@@ -62,9 +69,9 @@ def first_misses(
 
 
 def miss_at(seen: Seen, limit_bytes: int, shifts: Shifts) -> float | None:
-    """The miss ratio at a limit by the curve of the policy in force, corrected; None without.
+    """The miss ratio at a limit by the calibrated curve of the policy in force; None without one.
 
-    Where curves cannot be trusted, it is what is certain. See `LimitCalibration.shifts`.
+    A certain curve takes precedence. For `shifts` see `LimitCalibration.shifts`.
     """
     known = seen.tenant.certain
     if known is not None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decider's step for the memory of one node: what it is shown, and what is told of it."""
+"""The interval of a node's memory that the decider gets: present and planned limits, and worths.
+
+A tenant without an SLO keeps a share (`keep`) of the throughput that the kernel's default would
+give it with its first memory, the limit that it had when it was first seen. The protected
+memory of a tenant is a share of its first memory; see `cachepilot.node.protection`.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -23,7 +28,7 @@ from cachepilot.sizes import PAGE_BYTES
 
 
 def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
-    """What the decider is shown."""
+    """The input of the decider's memory step in one cycle."""
     found: dict[str, MemoryTenant] = {}
     for action in cycle.plan.actions:
         seen, state = cycle.collected.seen[action.cgroup], cycle.states[action.cgroup]
@@ -46,7 +51,10 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
 def _wait_at(
     cycle: MemoryCycle, tenants: Mapping[str, MemoryTenant], limits: Mapping[str, int]
 ) -> float:
-    """What a read of the device waits with those limits, and those of the plan of all others."""
+    """The wait of a device read in microseconds with the given limits, and planned ones elsewhere.
+
+    `limits` has some tenants; all others have their planned limits.
+    """
     snapshot = cycle.collected.snapshot
     told = [(tenants[one.cgroup], limits.get(one.cgroup)) for one in snapshot.tenants]
     miss = [one.miss_at(one.planned_bytes if limit is None else limit) for one, limit in told]
@@ -66,7 +74,7 @@ def _tenant(
     cgroup, tenant, told = action.cgroup, seen.tenant, seen.wire
     objective = cycle.objectives.of(cgroup)
     worth = Worth(cycle, seen, objective.weight)
-    # An order is done by itself, and whatever else the plan moves makes room for it.
+    # An operator's pin is carried out separately. The other moves of the plan make room for it.
     is_yielded, is_ordered = cgroup in cycle.yielded, cgroup in cycle.ordered
     now = action.present
     then = now if is_yielded or is_ordered else action
@@ -126,7 +134,12 @@ def _tenant(
 
 
 def _spare_bytes(action: Action, state: TenantState, worth: Worth, config: DecideConfig) -> int:
-    """What a tenant can give up within its budget, were that wrong; all where it keeps nothing."""
+    """The bytes that a tenant can give up within its budget if that is wrong.
+
+    The budget is the share `loss_share` of the time for which the tenant is managed (plus
+    `reserve_s`), less the seconds that it has already lost. A tenant that keeps nothing can give up
+    its whole limit.
+    """
     if action.kept_ops <= 0:
         return action.present.limit_bytes
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
@@ -145,9 +158,10 @@ def _needs(cycle: MemoryCycle, cgroup: str, objective: Objective, done_ops: floa
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
-    """The part of its SLO that a prediction reaches, above 0 to 1.
+    """The part of its SLO that a prediction reaches, greater than 0 and at most 1.
 
-    The p99 is taken to stay in proportion to the time of an operation.
+    Of several targets the one that is reached least counts. The p99 latency is assumed to be
+    proportional to the time of an operation.
     """
     found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
     if objective.throughput_ops is not None:
@@ -161,10 +175,10 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
 
 
 def _below(kept_ops: float, seen: Seen, setting: Action | Setting) -> float:
-    """The part of what a tenant keeps without an SLO that it is predicted not to have.
+    """The part of `kept_ops` that a tenant without an SLO is predicted to lack, 0 to 1.
 
-    Both are of the same load of the device.
-    With its first memory it has what it had: where nobody knows what that is, it gets that back.
+    `kept_ops` and the setting must be predictions at the same load of the device. With its first
+    memory or more, a tenant lacks nothing by definition.
     """
     if kept_ops <= 0 or setting.limit_bytes >= seen.tenant.first_bytes:
         return 0.0
@@ -172,7 +186,10 @@ def _below(kept_ops: float, seen: Seen, setting: Action | Setting) -> float:
 
 
 def _unprotected(cycle: MemoryCycle, action: Action, limit_bytes: int) -> float:
-    """The part of its protected memory that a tenant lacks at a limit and is to get back."""
+    """The part of the planned limit that a tenant lacks at `limit_bytes`, 0 to 1.
+
+    It is 0 unless the plan gives the tenant its protected memory back.
+    """
     if action.cgroup not in cycle.restored:
         return 0.0
     return max(0.0, 1 - limit_bytes / max(action.limit_bytes, PAGE_BYTES))
@@ -181,7 +198,10 @@ def _unprotected(cycle: MemoryCycle, action: Action, limit_bytes: int) -> float:
 def _lacks_at(
     cycle: MemoryCycle, action: Action, seen: Seen, worth: Worth, limit_bytes: int
 ) -> float:
-    """The part missing at a limit: of the SLO with its margin, or of what it keeps."""
+    """The part that is missing at a limit: of the SLO with its margin, or of what the tenant keeps.
+
+    The miss ratio is one standard error higher than predicted.
+    """
     setting, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
     if objective.has_slo:
         return 1 - _reached(objective.aims, seen, setting)
@@ -189,9 +209,11 @@ def _lacks_at(
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:
-    """Whether the plan mends a budget that is exceeded, a bound that is not kept, or serves a pin.
+    """Whether limits must change regardless of gain.
 
-    What no plan can mend begins no change.
+    This is so if limits exceed the memory that tenants share and the plan lowers their sum, or if
+    the plan moves a tenant towards a bound that it violates, or serves a pin. A violation that the
+    plan does not reduce begins no change.
     """
     budget, actions = cycle.collected.snapshot.node.budget_bytes, cycle.plan.actions
     present = sum(one.present.limit_bytes for one in actions)

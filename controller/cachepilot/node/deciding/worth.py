@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cycle of the memory of a node, and what throughputs are worth in it."""
+"""The inputs of one memory decision of a node, and the worth of throughputs and limits.
+
+The worth is measured in the unit of the goal. A tenant without an SLO keeps a share (`keep`) of the
+throughput that the kernel's default would give it with its first memory, the limit that it had when
+it was first seen.
+"""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -22,14 +27,16 @@ from cachepilot.sizes import PAGE_BYTES
 class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
-    `model` is that of the plan, so that parts of it are worth what the plan says of the whole.
-    `short` are tenants that miss an SLO, `fallen` those that missed one in the last interval by
-    more than intervals scatter, `busy` those whose limit must not change now, `ordered` those
-    whose limit an operator pinned, `restored` those that get back what is protected, `yielded`
-    those whose limit others set, `shifts` by how much curves are off at limits that each had.
-    Of a tenant `lacks` tells whether it lacks, with so many operations per second, what it keeps
-    without an SLO (see `Kept`), and `hits` what its page cache hits while it is read again once,
-    None while that is not known. See `MemoryInterval` for the rest.
+    `model` is the throughput model of the plan, so that a part of the plan is valued in the same
+    way as the whole. `short` are tenants that miss an SLO, `fallen` those that missed one in the
+    last interval by more than intervals scatter, `busy` those whose limit must not change now,
+    `ordered` those whose limit an operator pinned, `restored` those that get their protected memory
+    back, and `yielded` those whose limit others set. `shifts` are the errors of each tenant's curve
+    at the limits that it had.
+
+    `lacks` returns whether a tenant without an SLO has less than it keeps if it does the given
+    operations per second (see `Kept`). `hits` returns the hits of a tenant while its page cache is
+    read again once, None while they are unknown. See `MemoryInterval` for the other fields.
     """
 
     collected: Collected
@@ -54,17 +61,17 @@ class MemoryCycle:
 
     @cached_property
     def left_out(self) -> frozenset[str]:
-        """Tenants with an SLO that the plan cannot keep."""
+        """Tenants with an SLO that the plan cannot meet."""
         return frozenset(one.cgroup for one in self.plan.slos if one.is_given_up)
 
     def throughput(self, seen: Seen) -> TenantThroughput:
-        """The model of a tenant, which is that of the plan."""
+        """The throughput model of a tenant, of the same kind as in the plan."""
         return tenant_throughput(seen.tenant, self.collected.snapshot.device, self.model)
 
     def did_ops(self, seen: Seen) -> float | None:
-        """Operations per second by what a tenant missed in the interval; None without accesses.
+        """Operations per second from the measured miss ratio of the interval; None if no accesses.
 
-        A read of the device waits as planned.
+        Device reads are assumed to wait as long as planned.
         """
         pages = seen.pages
         if pages is None or pages.accesses <= 0:
@@ -74,17 +81,17 @@ class MemoryCycle:
 
     @cached_property
     def read_us(self) -> float:
-        """What a read of the device takes as planned."""
+        """The time of a device read in microseconds, with the planned wait."""
         return self.collected.snapshot.device.miss_cost_us + self.plan.device_wait_us
 
     @cached_property
     def budget_bytes(self) -> int:
-        """Of the node."""
+        """The memory capacity of the node in bytes."""
         return self.collected.snapshot.node.budget_bytes
 
 
 class Worth:
-    """What throughputs of one tenant are worth, per second, in the unit of the goal."""
+    """The worth per second of one tenant's throughputs and limits, in the unit of the goal."""
 
     def __init__(self, cycle: MemoryCycle, seen: Seen, weight: float) -> None:
         self._goal = cycle.objectives.goal
@@ -93,11 +100,16 @@ class Worth:
         self.throughput = cycle.throughput(seen)
 
     def ops(self, miss_ratio: float) -> float:
-        """Operations per second at a miss ratio, while reads wait as planned."""
+        """Operations per second at a miss ratio, with the planned wait of device reads."""
         return self.throughput.ops(self._cycle.plan.device_wait_us, miss_ratio)
 
     def of(self, ops: float, limit_bytes: int) -> float:
-        """What a throughput and a limit are worth."""
+        """The worth of a throughput and a limit.
+
+        For proportional fairness it is the logarithm of the throughput, for total throughput the
+        throughput, both times the weight. For least memory it is the limit as a negative part of
+        the node's memory.
+        """
         if self._goal is Goal.PROPORTIONAL_FAIRNESS:
             return self.weight * math.log(ops if ops > OPS_MIN else OPS_MIN)
         if self._goal is Goal.TOTAL_THROUGHPUT:
@@ -105,23 +117,32 @@ class Worth:
         return -limit_bytes / self._cycle.budget_bytes
 
     def whole(self, ops: float, limit_bytes: int) -> float:
-        """What all of a throughput, or of a limit, counts for."""
+        """The worth of all of a throughput, or for the goal of least memory of a limit."""
         if self._goal is Goal.LEAST_MEMORY:
             return limit_bytes / self._cycle.budget_bytes
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
     def miss_at(self, limit_bytes: int) -> float:
-        """The miss ratio at a limit under the policy in force."""
+        """The calibrated miss ratio at a limit under the policy in force.
+
+        Without a curve it is the measured miss ratio.
+        """
         miss = miss_at(self._seen, limit_bytes, self._cycle.shifts[self._seen.tenant.cgroup])
         return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
     def miss_by(self, then: Action | Setting, now: Setting, limit_bytes: int) -> float:
-        """The same, but of limits of the plan and of now as they were predicted for it."""
+        """The miss ratio at a limit, as the plan predicted it for the present and planned limits.
+
+        At all other limits it is that of `miss_at`.
+        """
         known = {one.limit_bytes: one.miss_ratio for one in (now, then)}
         return known[limit_bytes] if limit_bytes in known else self.miss_at(limit_bytes)
 
     def sure_at(self, limit_bytes: int) -> Setting:
-        """With a miss ratio a standard error higher than told; error bars hold 95%."""
+        """The setting of a limit with a miss ratio one standard error higher than predicted.
+
+        An error bar holds 95%, so half of it is a standard error.
+        """
         miss, measured = self.miss_at(limit_bytes), self._seen.measured
         policy = self._seen.tenant.policy
         if measured is not None and self._seen.tenant.certain is None:
@@ -130,17 +151,19 @@ class Worth:
         return Setting(policy, limit_bytes, miss, self.ops(miss))
 
     def at(self, limit_bytes: int) -> float:
-        """What a limit is worth under the policy in force."""
+        """The worth of a limit under the policy in force."""
         return self.of(self.ops(self.miss_at(limit_bytes)), limit_bytes)
 
     def error_at(self, limit_bytes: int) -> float:
-        """By how much less a limit may be worth: a miss ratio a quarter of an error bar higher.
+        """How much less a limit may be worth: its miss ratio a quarter of an error bar higher.
 
-        The bar is that of the difference between the two limits, since the level of the curve is
-        calibrated at the present one. It holds 95% nominally and 96 to 100% by measurement (tests
-        of steps in `models`), so that a quarter of it is half a standard error to one: two plans in
-        three are worth as much at least. That is enough, since what a plan that is not may cost is
-        what its evidence has to exceed, and what such plans cost is added to that.
+        The bar is that of the difference between this limit and the present one, because the level
+        of the curve is calibrated at the present limit. It holds 95% nominally and 96 to 100% by
+        measurement (tests of steps in `models`). A quarter of it is therefore half a standard error
+        to one, and two plans in three are worth at least what remains. That is enough: the evidence
+        for a plan has to exceed what the plan costs if it is wrong, and what wrong plans have cost
+        is added to that. The result is 0 where nothing is uncertain: at the present limit, with a
+        curve that is certain, without a curve, and for the goal of least memory.
         """
         measured, here = self._seen.measured, self._seen.limit_bytes
         is_sure = self._seen.tenant.certain is not None or limit_bytes == here
@@ -150,10 +173,11 @@ class Worth:
         return self._lost(self.miss_at(limit_bytes), limit_bytes, off)
 
     def swap_error(self, action: Action) -> float:
-        """The same of a plan with another policy, whose level nothing calibrates.
+        """The same for a plan with another policy, where no measurement calibrates the level.
 
-        The bar is that of the difference between the limits, and the greater one of the levels of
-        both policies at the present limit.
+        Two error bars are combined, as the root of the sum of their squares: that of the difference
+        between the two limits under the new policy, and the larger one of the two policies at the
+        present limit.
         """
         measured = self._seen.measured
         if measured is None or self._goal is Goal.LEAST_MEMORY:
@@ -164,7 +188,7 @@ class Worth:
         return self._lost(action.miss_ratio, action.limit_bytes, math.hypot(level, step) / 4)
 
     def _lost(self, miss_ratio: float, limit_bytes: int, off: float) -> float:
-        """What a miss ratio that is higher by so much than planned costs."""
+        """The worth that is lost if the miss ratio is higher than predicted by `off`."""
         told, worse = self.ops(miss_ratio), self.ops(min(1.0, miss_ratio + off))
         return self.of(told, limit_bytes) - self.of(worse, limit_bytes)
 
@@ -173,9 +197,10 @@ class Worth:
         return self._cycle.read_us / US_PER_S / self._seen.tenant.demand.concurrency
 
     def reread_at(self, limit_bytes: int) -> float:
-        """The time that the tenant takes to read again what it gives up.
+        """The seconds that the tenant takes to read again the pages that it gives up for a limit.
 
-        Pages that are not hit before they go are read as often without it.
+        If its hits are known, at most so many pages count: a page that would not have been hit
+        before its eviction is read from the device with either limit.
         """
         given = max(0, self._seen.limit_bytes - limit_bytes) / PAGE_BYTES
         if not given:
@@ -184,10 +209,13 @@ class Worth:
         return self._page_s * (given if hits is None else min(given, hits))
 
     def spare_bytes(self, most_s: float, now_ops: float, kept_ops: float) -> int:
-        """What it can give up, and by reading that again lose at most `most_s` of what it keeps.
+        """The bytes that it can give up and lose at most `most_s` seconds of what it keeps.
 
-        While it reads that it does no less than without a page cache. By as much as that is below
-        what it does now it loses time, and by as much as it is below what it keeps, of that.
+        `now_ops` is its present throughput and `kept_ops` the one that it keeps. While it reads the
+        pages again, its throughput is at least that without a page cache. The read time of a page
+        is lost at the rate at which this throughput is below the present one, or below `kept_ops`
+        if that is larger, which yields the duration. Of the duration, the part by which this
+        throughput is below `kept_ops` is a loss of what the tenant keeps.
         """
         if most_s < 0:
             return 0
