@@ -61,7 +61,7 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if _serves_slo(seen.movers.values(), config):
         return _begin(state, _needed(seen), forced=True)
     if _is_owed(state, seen, config):
-        # Of a change that is under way it is a correction, by which that goes on to be judged.
+        # If a change is under way, this corrects it, and the change is judged as before.
         return _begin(state, _needed(seen), forced=state.change is None)
     if state.change is not None or asked.is_going_back(state, seen.time_s):
         return []
