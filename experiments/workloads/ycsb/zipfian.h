@@ -26,7 +26,7 @@ inline double unit(Random &random)
 class Zipfian
 {
       public:
-	/* Ranks are 0 to count - 1; rank r has a probability proportional to 1 / (r + 1)^exponent. */
+	/* Ranks are 0 to count - 1; the weight of rank r is 1 / (r + 1)^exponent. */
 	Zipfian(uint64_t count, double exponent);
 
 	uint64_t operator()(Random &random) const;
