@@ -5,12 +5,15 @@ SHELL := /bin/bash
 .PHONY: bench-models bench-kernel scorecard clean
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
-# Tests start hundreds of processes, each of which would compile the whole package anew.
+# Tests start hundreds of processes. Without stored bytecode, each of them would compile the whole
+# Python package again.
 unexport PYTHONDONTWRITEBYTECODE
-# The same for every build: build scripts run again where it changes, and all that depends on them.
+# Set to the same value for every build: where it changes, cargo runs the build scripts again and
+# rebuilds everything that depends on them.
 export CACHEPILOT_REQUIRE_BPF := 1
-# A crate with a cdylib has one place for all its features: the extension and the agent would take
-# turns in it, and compile each other's models anew.
+# The extension has its own target directory. Cargo stores a crate with a cdylib in one place
+# whatever its features, so in a shared directory the builds of the extension and of the agent would
+# replace each other's models and compile them again every time.
 EXTENSION_TARGET := target/extension
 
 help: ## Show this list
@@ -37,7 +40,8 @@ test: ## Lint, then the tests of every language
 	@echo "==> pytest: the kernel, in two virtual machines at a time, as each waits for half of it"
 	@.venv/bin/python -m pytest tests/kernel --numprocesses 2 --dist loadscope
 
-# All tests but those in a virtual machine, and the program that these run.
+# All tests except those in a virtual machine. It also builds the program that those run in the
+# guest.
 test-host: build
 	@scripts/lint
 	@echo "==> cargo test"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Sourced: the configuration of a kernel, merged from fragments and checked. Needs kernel/source.sh.
+# To be sourced after kernel/source.sh: merges the configuration of a kernel from fragments and
+# checks it.
 
-# What starts make; the caller may put more into it.
+# The command that runs make. The caller may replace it by one with more words.
 make=(make)
 
-# Fails, naming them, when lines of the fragment are not in the configuration as they were wanted.
+# Fails if the configuration $2 does not have all settings of the fragment $1, and names the missing
+# ones.
 check_config() {
 	local wanted=$1 got=$2 line option lost=()
 	while read -r line; do
@@ -26,8 +28,8 @@ check_config() {
 		die "the kernel's configuration did not take: $(printf '%s; ' "${lost[@]}")see $got"
 }
 
-# Writes TREE/object/.config: the base (a file, or the word tinyconfig) with the fragment laid over
-# it. An unchanged configuration keeps its time.
+# configure TREE BASE FRAGMENT: writes TREE/object/.config, which is BASE (a file, or the word
+# tinyconfig) overridden by the fragment. An unchanged configuration keeps its modification time.
 configure() {
 	local tree=$1 base=$2 wanted=$3
 	local scratch=$tree/config

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Sourced: Debian's kernel source in the cache, and trees of it with the patch series applied.
-# Needs `root`, the top of this repository.
+# To be sourced with `root` set to the top of this repository: unpacks Debian's kernel source into
+# the cache and makes trees with the patch series applied.
 
 cache=${CACHEPILOT_CACHE:-${HOME:?}/.cache/cachepilot}/kernel
 package=linux-source-6.12
@@ -19,7 +19,7 @@ base_version() {
 		die "$package is not installed: run scripts/setup kernel"
 }
 
-# Prints the directory of the unpacked source, after unpacking it if need be.
+# Prints the directory of the unpacked source, and unpacks it first if necessary.
 unpacked_base() {
 	local base=$cache/base/$1
 	if [ ! -d "$base" ]; then
@@ -34,13 +34,14 @@ unpacked_base() {
 	printf '%s\n' "$base"
 }
 
-# The files that the patches given change, one a line.
+# Prints the files that the given patches change, one per line.
 touched_files() {
 	[ $# -gt 0 ] || return 0
 	sed -nE 's,^(---|\+\+\+) [ab]/([^[:space:]]+).*,\2,p' "$@" | sort -u
 }
 
-# Copies a file whose content differs; replaces it by a new one, as the old one has another link.
+# Copies a file if its content differs, and removes the target if the source is missing. It replaces
+# the target instead of writing to it, because the target is a hard link to a file of the base.
 refresh() {
 	local from=$1 to=$2
 	if [ ! -e "$from" ]; then
@@ -51,8 +52,9 @@ refresh() {
 	fi
 }
 
-# Brings TREE/source to BASE plus the patches given. The source is made of hard links to the base,
-# and only files whose content differs get a new time, so that make rebuilds what changed alone.
+# update_source TREE BASE PATCH...: makes TREE/source equal to BASE plus the patches. The source
+# consists of hard links to the base. Only files whose content changes get a new modification time,
+# so that make rebuilds only what changed.
 update_source() {
 	local tree=$1 base=$2 file
 	shift 2

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The tenants in the guest: first those of `default`, then those of `autopilot`, the same programs
-# over the same files. Takes its orders from the environment:
+# Runs the tenants in the guest: first those of the side `default`, then those of the side
+# `autopilot`, with the same programs and the same files. Parameters are environment variables:
 #
 #   AGENT, AGENT_CONFIG   the agent and its configuration
-#   YCSB, SOURCES         the YCSB client, folders of sources of the host
-#   LIMIT_BYTES           what each cgroup has at first
-#   RUN_SECONDS, CHANGE_SECONDS   how long a side runs, and when `batch` changes
-#   RECORDS               records of each database
+#   YCSB, SOURCES         the YCSB client, and folders of sources on the host
+#   LIMIT_BYTES           the first limit of each cgroup
+#   RUN_SECONDS, CHANGE_SECONDS   how long a side runs, and when the workload of `batch` changes
+#   RECORDS               number of records of each database
 #
-# It does not end by itself: the host has then seen the last of what it wants to see.
+# The script does not end by itself: the host stops the guest when it has all measurements.
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=guest_common.sh
 . "$(dirname "$0")/guest_common.sh"
 tenants=(lookups mixed search batch)
 
-# Each tenant has files of its own: a page belongs to the cgroup that touches it first.
+# Each tenant has its own files, because a page is charged to the cgroup that accesses it first.
 files() {
 	say "loading two databases of $RECORDS records"
 	"$YCSB" load "$scratch/lookups" --records "$RECORDS"
@@ -30,7 +30,7 @@ files() {
 	sync
 }
 
-# within CGROUP COMMAND...: runs it there, quietly, in the background.
+# within CGROUP COMMAND...: runs the command in the cgroup, in the background and without output.
 within() {
 	local cgroup=$1
 	shift
@@ -64,7 +64,7 @@ start() {
 		[ ! -e "$root/$side/$name/memory.swap.max" ] ||
 			echo 0 >"$root/$side/$name/memory.swap.max"
 	done
-	# The client joins its cgroup itself, once the database is open.
+	# The client joins its cgroup itself when the database is open.
 	"${run[@]}" "$scratch/lookups" --workload c --threads 2 \
 		--cgroup "$root/$side/lookups" >/dev/null 2>&1 &
 	started+=($!)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the guest for this experiment; used after those of experiments/kernel_overhead.
+# Functions for the guest in this experiment. To be sourced after
+# experiments/kernel_overhead/guest.sh.
 
 AGENT_CGROUP=/sys/fs/cgroup/agent
 AGENT_LOG=/run/agent.log
 
-# start_agent CONFIG: the agent as a daemon, in a cgroup of its own; it attaches in less than a second.
+# start_agent CONFIG: starts the agent as a daemon in its own cgroup. It attaches in less than a
+# second.
 start_agent() {
 	mkdir -p "$AGENT_CGROUP" /run/agent
 	(
@@ -27,8 +29,8 @@ stop_agent() {
 	AGENT_PID=
 }
 
-# cost_of COUNT REPEAT: reads until the cgroup is full and the sampler has found its rate, then the
-# cost of a short run and of one that reads COUNT pages more in each job.
+# cost_of COUNT REPEAT: reads until the cgroup is full and the sampler has found its rate. Then
+# prints the cost of a short run, and of one that reads COUNT more pages in each job.
 cost_of() {
 	local count=$1 seed=$((3 * $2))
 	local brief=$((count / 8))

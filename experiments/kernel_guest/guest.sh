@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the scripts that experiments run in the guest. $OUT: folder for what steps print.
+# Functions for scripts that experiments run in the guest. To be sourced. $OUT is the folder for the
+# output of steps.
 
 BENCH=/sys/fs/cgroup/bench
 AGENT="${CACHEPILOT_AGENT:-cachepilot-agent}"
 
-# step NAME FUNCTION ARGUMENTS...: what it prints becomes $OUT/NAME.out once it has succeeded.
+# step NAME FUNCTION ARGUMENTS...: runs a step. Its output becomes $OUT/NAME.out when it has
+# succeeded; the errors of a failed step become $OUT/NAME.failed.
 step() {
 	local name=$1 begun=$SECONDS status
 	shift
-	# Not in a condition, where the shell would go on after an error.
+	# This must not be part of a condition, because bash ignores `set -e` there.
 	(set -e; "$@") >"$OUT/$name.partial" 2>"$OUT/$name.err"
 	status=$?
 	if [ $status -eq 0 ]; then
@@ -22,7 +24,7 @@ step() {
 	detach
 }
 
-# An empty cgroup, nothing cached, the kernel's own LRU.
+# fresh_cgroup BYTES: creates an empty cgroup with this limit, with nothing in the page cache.
 fresh_cgroup() {
 	local bytes=$1
 	sync
@@ -34,7 +36,7 @@ fresh_cgroup() {
 	[ ! -e "$BENCH/memory.swap.max" ] || echo 0 >"$BENCH/memory.swap.max"
 }
 
-# default: two lists; mglru: generations. For every cgroup.
+# Selects the kernel's own LRU for all cgroups: default has two lists, mglru has generations.
 native_lru() {
 	case $1 in
 	default) echo 0 >/sys/kernel/mm/lru_gen/enabled ;;
@@ -43,7 +45,8 @@ native_lru() {
 	esac
 }
 
-# policy NAME [KEY=VALUE...]: `default` and `mglru.native` are the kernel's own.
+# policy NAME [KEY=VALUE...]: attaches a policy with these tunables. `default` and `mglru.native`
+# select the kernel's own.
 policy() {
 	local name=$1 set=() pair
 	shift
@@ -56,13 +59,13 @@ policy() {
 	"$AGENT" policy attach --cgroup "$BENCH" --policy "$name" "${set[@]}" >&2
 }
 
-# readahead NAME: `none` is the kernel's own.
+# readahead NAME: attaches a readahead policy. `none` stays with the kernel's own readahead.
 readahead() {
 	[ "$1" = none ] ||
 		"$AGENT" policy attach --kind readahead --cgroup "$BENCH" --policy "$1" >&2
 }
 
-# What the device's readahead is: the largest window of the kernel's own.
+# Sets the readahead of the device, which is the largest window of the kernel's own readahead.
 readahead_kib() {
 	echo "$1" >/sys/block/vda/queue/read_ahead_kb
 }
@@ -75,7 +78,8 @@ detach() {
 		"$AGENT" policy detach --kind readahead --cgroup "$BENCH" >/dev/null 2>&1 || true
 }
 
-# A file of written blocks: reads of a hole would not reach the disk.
+# make_file PATH BYTES: makes a file of written blocks, because reads of a hole would not reach the
+# disk.
 make_file() {
 	local path=$1 bytes=$2
 	[ "$(stat -c %s "$path" 2>/dev/null)" = "$bytes" ] && return

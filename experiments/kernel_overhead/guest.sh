@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the guest for this experiment; used after experiments/kernel_guest/guest.sh.
+# Functions for the guest in this experiment. To be sourced after experiments/kernel_guest/guest.sh.
 
 DISK=/mnt/memory_disk
 ELSEWHERE=/sys/fs/cgroup/elsewhere
 
-# A disk in memory whose requests take 100 microseconds of the guest's clock: with -icount every
-# run is interrupted at the same instructions.
+# Makes a disk in memory whose requests take 100 microseconds of the guest's clock. With QEMU's
+# -icount every run is then interrupted at the same instructions.
 make_memory_disk() {
 	local mebibytes=$1 null=/sys/kernel/config/nullb/bench
 	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
@@ -21,8 +21,8 @@ make_memory_disk() {
 	mount -o noatime /dev/bench "$DISK"
 }
 
-# fio and all it loads, and the program that counts, in memory: a file of the host's would be
-# waited for, which takes an uncertain number of timer interrupts.
+# copy_tools COUNTER: copies fio with its libraries, and the program that counts, to memory. Waiting
+# for a file of the host would take an uncertain number of timer interrupts.
 TOOLS=/run/tools
 copy_tools() {
 	local counter=$1 fio
@@ -33,7 +33,7 @@ copy_tools() {
 	ldd "$fio" | grep -o '/[^ ]*' | xargs -I{} cp -L {} "$TOOLS/"
 }
 
-# read_pages COUNT SEED: 8 jobs of COUNT reads each, in the cgroup; prints what they cost.
+# read_pages COUNT SEED: runs 8 jobs of COUNT reads each in the cgroup, and prints their cost.
 read_pages() {
 	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat \
 		"$TOOLS/ld-linux-x86-64.so.2" --library-path "$TOOLS" "$TOOLS/fio" \
@@ -43,13 +43,15 @@ read_pages() {
 		--output="$TOOLS/log"
 }
 
-# settle COUNT SEED: all of the file once, so that the cgroup is full, then reads as those that count.
+# settle COUNT SEED: reads the whole file once, so that the cgroup is full, and then makes the same
+# kind of reads as those that are measured.
 settle() {
 	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat /usr/bin/cat "$DISK/file" >&2
 	read_pages "$1" "$2" >&2
 }
 
-# measure COUNT REPEAT: the cost of a short run and of one that reads COUNT pages more in each job.
+# measure COUNT REPEAT: prints the cost of a short run, and of one that reads COUNT more pages in
+# each job.
 measure() {
 	local count=$1 seed=$((3 * $2))
 	local brief=$((count / 4))
@@ -57,12 +59,12 @@ measure() {
 	echo "[$(read_pages "$brief" $((seed + 1))),$(read_pages "$((brief + count))" $((seed + 2)))]"
 }
 
-# Where where.py wants to know how often each function has run.
+# Marks a point at which where.py reads how often each function of the kernel has run.
 mark() {
 	echo "$1" >/proc/sys/kernel/domainname
 }
 
-# profile COUNT: the same runs as `measure`, with marks around them.
+# profile COUNT: makes the same runs as `measure`, with marks around them.
 profile() {
 	local count=$1
 	local brief=$((count / 4))
@@ -74,20 +76,20 @@ profile() {
 	mark after
 }
 
-# attach_noop OBJECTS: attaches the no-op policy, with a watchdog that does not mind that it proposes
-# nothing.
+# attach_noop OBJECTS: attaches the no-op policy. The policy proposes nothing, so the watchdog is
+# first set to accept that.
 attach_noop() {
 	echo 4294967295 >/sys/module/cache_ext/parameters/max_short_requests
 	"$AGENT" policy attach --cgroup "$BENCH" --policy noop --policies "$1" >&2
 }
 
-# attach_elsewhere OBJECTS: the same, to a cgroup that nothing runs in.
+# attach_elsewhere OBJECTS: attaches the no-op policy to a cgroup in which nothing runs.
 attach_elsewhere() {
 	mkdir -p "$ELSEWHERE"
 	"$AGENT" policy attach --cgroup "$ELSEWHERE" --policy noop --policies "$1" >&2
 }
 
-# What a step left attached elsewhere goes before the next one.
+# Detaches the policy that a step attached elsewhere, before the next step.
 detach_elsewhere() {
 	[ ! -d "$ELSEWHERE" ] || "$AGENT" policy detach --cgroup "$ELSEWHERE" >&2 || true
 }

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Functions of the guest for this experiment; used after experiments/kernel_guest/guest.sh.
+# Functions for the guest in this experiment. To be sourced after experiments/kernel_guest/guest.sh.
 
-# Runs a command of the cgroup, which this shell is not in.
+# Runs a command in the cgroup. This shell itself is not in the cgroup.
 in_cgroup() {
 	# shellcheck disable=SC2016
 	bash -c 'echo $$ >'"$BENCH"'/cgroup.procs; exec "$@"' _ "$@"
 }
 
-# search PASSES TREE: how long so many searches of the tree take, one after the other.
+# search PASSES TREE: prints how long this many searches of the tree take, one after the other.
 search() {
 	local passes=$1 tree=$2 begun pass
-	# Of the tree alone is the cgroup to hold pages, not of the program.
+	# Loads the program outside the cgroup, so that only pages of the tree are charged to the
+	# cgroup.
 	rg --threads 2 --no-messages --count no_such_words_here "$0" || [ $? -eq 1 ]
 	begun=$(date +%s%N)
 	for ((pass = 0; pass < passes; pass++)); do
-		# Exit status 1: nothing was found, which is what is wanted.
+		# Exit status 1 means that nothing was found, as expected.
 		in_cgroup rg --threads 2 --no-messages --no-ignore --count no_such_words_here "$tree" ||
 			[ $? -eq 1 ]
 	done
@@ -23,8 +24,9 @@ search() {
 	cat "$BENCH/memory.stat" >&2
 }
 
-# with_tasks POLICY TUNABLE PATTERN COMMAND...: attaches the policy once the command has printed
-# which tasks the tunable is to list, then lets the command go on.
+# with_tasks POLICY TUNABLE PATTERN COMMAND...: starts the command, and attaches the policy when the
+# command has printed the ids of the tasks that the tunable must list, on a line that begins with
+# PATTERN. Then it lets the command continue.
 with_tasks() {
 	local policy=$1 tunable=$2 pattern=$3 folder program tasks=() settings=() i
 	shift 3
@@ -50,7 +52,7 @@ with_tasks() {
 	cat "$folder/out"
 }
 
-# swap_under_load PLAYER...: swaps lru for lru three times while the player plays.
+# swap_under_load PLAYER...: replaces lru by lru three times while the player plays.
 swap_under_load() {
 	local out player
 	out=$(mktemp)

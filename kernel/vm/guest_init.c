@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The first process of the guest: mounts what programs expect, runs one command, tells the host
- * how it ended. It is linked statically and started from the host's own tree.
+ * The first process of the guest. It mounts the file systems that programs expect, runs one command
+ * and reports the exit of the command to the host. It is linked statically and started from the
+ * host's own tree of files.
  */
 #include "guest.h"
 
@@ -111,7 +112,7 @@ static void take_entry(struct plan *plan, const char *name, char *value)
 		fail("failed the guest does not know the order '%s'", name);
 }
 
-/* The file holds entries NAME=VALUE, each ended by a zero byte. */
+/* The file consists of entries NAME=VALUE, each followed by a zero byte. */
 static void read_plan(struct plan *plan, const char *path)
 {
 	size_t size_bytes;

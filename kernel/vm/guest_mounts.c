@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Every mount of the guest, over the host's tree that the kernel mounted read-only. */
+/* All mounts of the guest, over the host's tree, which the kernel mounted read-only. */
 #include "guest.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static void write_text(const char *path, const char *text)
 	close(file);
 }
 
-/* Empty folders over those that programs write to; those in `keep` stay to be seen. */
+/* Mounts empty folders over those that programs write to. Folders in `keep` stay visible. */
 static void cover_folders(const struct plan *plan)
 {
 	int kept[MAX_ENTRIES];
@@ -92,7 +92,7 @@ static void mount_shares(const struct plan *plan)
 
 static void mount_devices(void)
 {
-	/* The kernel mounts devtmpfs before it starts this process; EBUSY says so. */
+	/* EBUSY: the kernel mounted devtmpfs before it started this process. */
 	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755") != 0 && errno != EBUSY)
 		fail("failed mounting devtmpfs on /dev: %s", strerror(errno));
 	mkdir("/dev/pts", 0755);

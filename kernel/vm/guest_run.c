@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Runs the command of the guest: as a job whose output goes to two ports, or on a terminal. */
+/* Runs the guest's command, either with its output to two ports, or on a terminal. */
 #include "guest.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* One stream from the command's pipe to a port of the host. */
+/* Copies one output stream of the command from a pipe to a port of the host. */
 struct relay {
 	int pipe, port;
 	unsigned long long bytes;
@@ -63,7 +63,7 @@ static void write_all(int file, const char *data, size_t size)
 	}
 }
 
-/* Moves what the pipe holds; false at its end. The pipe does not block. */
+/* Copies the data in the pipe; returns false at its end. The pipe does not block. */
 static bool forward(struct relay *relay)
 {
 	static char buffer[65536];
@@ -85,7 +85,7 @@ static void drain(struct relay *relay)
 	} while (forward(relay) && relay->bytes > before);
 }
 
-/* Collects every process that ended; true when the command is one of them. */
+/* Reaps every process that ended. Returns true if the command is among them. */
 static bool reap(pid_t command, int *status, struct rusage *usage)
 {
 	struct rusage each;
@@ -177,7 +177,7 @@ void run_command(const struct plan *plan)
 	drain(&relays[1]);
 	flush_shares(plan);
 	report_exit(status, &usage, relays);
-	/* The host ends the machine once it has every byte. */
+	/* The host ends the machine when it has received every byte. */
 	for (;;)
 		pause();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The first process of a kernel that has its drivers in modules: loads those in /modules in the
- * order of /modules/order, mounts the root that the kernel's command line names, and goes on with
- * the init that it names.
+ * The first process of a kernel that has its drivers in modules. It loads the modules in /modules
+ * in the order of /modules/order, mounts the root file system that the kernel's command line names,
+ * and executes the init program that the command line names.
  */
 #include "guest.h"
 
@@ -25,7 +25,7 @@
 static void __attribute__((noreturn)) stop(const char *what)
 {
 	fprintf(stderr, "initrd: %s: %s\n", what, strerror(errno));
-	/* The console is written out before the kernel panics about its init. */
+	/* When init exits, the kernel writes out the console and then panics. */
 	exit(1);
 }
 
@@ -36,7 +36,7 @@ static void load(const char *name)
 	snprintf(path, sizeof(path), "/modules/%s", name);
 	int file = open(path, O_RDONLY | O_CLOEXEC);
 
-	/* EEXIST: it is there already. ENODEV: it is for a CPU that this one is not. */
+	/* EEXIST: the module is loaded already. ENODEV: it does not support this CPU. */
 	if (file < 0 ||
 	    (syscall(SYS_finit_module, file, "", 0) != 0 && errno != EEXIST && errno != ENODEV))
 		stop(path);
@@ -57,7 +57,7 @@ static void load_all(void)
 	fclose(order);
 }
 
-/* The value of NAME=VALUE among the words of the command line; of several the last. */
+/* Returns the last value of NAME=VALUE among the words of the command line; NULL if none. */
 static const char *word(char *line, const char *name)
 {
 	const char *value = NULL;
@@ -81,7 +81,7 @@ static const char *needed(char *line, const char *name)
 	return value;
 }
 
-/* Devices come after their drivers, by themselves. */
+/* Devices appear asynchronously some time after their drivers were loaded. */
 static void wait_for(const char *path)
 {
 	for (int i = 0; access(path, F_OK) != 0; i++) {

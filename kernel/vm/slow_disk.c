@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk with latency: serves one image to one client of the NBD protocol over a UNIX socket and
- * answers each request a fixed time after it came. Requests overlap, as those of a real device
- * do, so the latency does not bound the throughput. As every request waits equally long, answers
- * keep the order of requests and one queue suffices.
+ * A disk with latency. It serves one image to one client of the NBD protocol over a UNIX socket,
+ * and answers each request a fixed time after its arrival. Requests overlap like those of a real
+ * device, so the latency does not bound the throughput. Because all requests wait equally long,
+ * they are answered in their order, and one queue suffices.
  *
  * usage: slow_disk SOCKET IMAGE LATENCY_US
  */
@@ -27,7 +27,7 @@
 #define MAX_REQUEST_BYTES (32u << 20)
 #define MAX_OPTION_BYTES 4096u
 
-/* Numbers of the protocol. */
+/* Constants of the NBD protocol. */
 #define MAGIC_SERVER 0x4e42444d41474943ULL
 #define MAGIC_OPTION 0x49484156454f5054ULL
 #define MAGIC_OPTION_REPLY 0x3e889045565a9ULL
@@ -57,7 +57,7 @@ struct request {
 };
 
 static struct request queue[QUEUE_REQUESTS];
-static unsigned int head, tail; /* answered and received so far */
+static unsigned int head, tail; /* numbers of requests answered and received so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -76,7 +76,7 @@ static void receive(void *data, size_t size)
 		ssize_t count = read(client, data, size);
 
 		if (count == 0)
-			exit(0); /* the machine ended */
+			exit(0); /* the virtual machine ended */
 		if (count < 0 && errno != EINTR)
 			die("reading a request");
 		if (count > 0) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# In the guest: every policy in turn on one cgroup that reads a file larger than itself, by attach,
-# swap and detach. Prints a line of JSON for each step: what was done, and what stat says then.
+# Runs in the guest. Attaches, swaps and detaches every policy in turn on one cgroup, which reads a
+# file larger than its limit. Prints a line of JSON for each step: the step, and the output of stat
+# after it.
 # Usage: loader.sh AGENT POLICY...
 set -eu
 agent=$1
@@ -15,7 +16,7 @@ step() {
 	printf '}\n'
 }
 
-# Reads the whole file in the cgroup, by a process of its own.
+# Reads the whole file with a separate process in the cgroup.
 read_file() {
 	sh -c "echo \$\$ >$cgroup/cgroup.procs; exec dd if=$file of=/dev/null bs=64k" 2>/dev/null
 }

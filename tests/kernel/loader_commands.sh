@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# In the guest: what the loader answers to what cannot be, one command after the other, with its
-# status before its output. Usage: loader_commands.sh AGENT
+# Runs in the guest. Gives the loader a sequence of commands, many of which it must refuse, and
+# prints each command, its output, and then its exit status.
+# Usage: loader_commands.sh AGENT
 agent=$1
 cgroup=/sys/fs/cgroup/loaded
 

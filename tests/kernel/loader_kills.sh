@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# In the guest: the loader killed at each system call with which it changes anything, one after the
-# other, and what is there afterwards. Of its calls of bpf() only the last ones do so: before them
-# come those that find out what the kernel can do and load programs. Prints "COMMAND CALL NUMBER:
-# policy POLICY pinned YES next STATUS", where "next" is that of using the cgroup afterwards, and
-# "COMMAND CALL NUMBER: through" where there was no such call any more.
+# Runs in the guest. Kills the loader at each system call with which it changes anything, one call
+# per run, and checks the state afterwards. Only the last calls of bpf() change anything: the ones
+# before them probe features of the kernel and load programs. Prints "COMMAND CALL NUMBER: policy
+# POLICY pinned YES next STATUS", where STATUS is the exit status of using the cgroup afterwards.
+# Prints "COMMAND CALL NUMBER: through" when the command made no further call of this kind.
 # Usage: loader_kills.sh AGENT
 set -u
 agent=$1
@@ -17,7 +17,7 @@ policy_of() {
 	sed -n 's/^policy //p' "$cgroup/memory.cache_ext"
 }
 
-# How often "policy ..." calls $1.
+# Prints how often "policy ..." makes the system call $1.
 count() {
 	call=$1
 	shift
@@ -44,7 +44,7 @@ kill_at() {
 	echo "$1 $call $number: policy $policy pinned $pinned next $next"
 }
 
-# Kills "policy COMMAND ..." at each of its calls until it gets through.
+# Kills "policy COMMAND ..." at each of its calls, until it runs to its end.
 kill_at_each() {
 	for call in $calls; do
 		attached_or_not >/dev/null 2>&1
@@ -58,13 +58,13 @@ detached() {
 	[ "$(policy_of)" = none ] || "$agent" policy detach --cgroup "$cgroup"
 }
 
-# What a command starts from.
+# Restores the state in which a command starts: the policy $start is attached, or none.
 attached_or_not() {
 	detached
 	[ "$start" = none ] || "$agent" policy attach --cgroup "$cgroup" --policy "$start"
 }
 
-# Whatever is there: a policy can be attached and detached, and no pins are left.
+# Checks that, whatever the state, a policy can be attached and detached and no pins are left.
 usable() {
 	detached && "$agent" policy attach --cgroup "$cgroup" --policy lru &&
 		"$agent" policy detach --cgroup "$cgroup" && [ -z "$(ls $pins)" ]

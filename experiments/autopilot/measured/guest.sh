@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One run in the guest: the same programs over the same files, side after side. Each side has
-# cgroups of its own below /SIDE and an agent of its own, which reports to a controller of its own.
-# Takes its orders from the environment:
+# One run in the guest. The sides run one after the other, with the same programs and the same
+# files. Each side has its own cgroups below /SIDE and its own agent, which reports to its own
+# controller. Parameters are environment variables:
 #
 #   AGENT, YCSB    the agent and the YCSB client
 #   TENANTS        a file of lines NAME KIND ARGUMENT...; KIND is ycsb or search
 #   SIDES          a file of lines NAME SECONDS CONFIG; CONFIG is the agent's
-#   LIMIT_BYTES    what each cgroup has at first
-#   RECORDS        records of each database
+#   LIMIT_BYTES    the first limit of each cgroup
+#   RECORDS        number of records of each database
 #   SOURCES        a folder of the host that is searched
-#   OUT            where SIDE.begin (when its programs began, seconds since 1970) and what programs
-#                  print (SIDE.TENANT) go
+#   OUT            the folder for SIDE.begin (when the side's programs began, seconds since 1970) and
+#                  SIDE.TENANT (the output of a program)
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=../guest_common.sh
 . "$(dirname "$0")/../guest_common.sh"
 
-# Each tenant has files of its own: a page belongs to the cgroup that touches it first.
+# Each tenant has its own files, because a page is charged to the cgroup that accesses it first.
 files() {
 	local name kind first=
 	while read -r name kind _; do
@@ -34,8 +34,8 @@ files() {
 	sync
 }
 
-# passes TREE ARGUMENT...: searches the tree over and over; a line with the time after each pass. Runs
-# in the cgroup.
+# passes TREE ARGUMENT...: searches the tree again and again, and prints the time after each pass.
+# It runs in the cgroup.
 passes() {
 	local tree=$1
 	shift
@@ -54,7 +54,7 @@ begin() {
 	local side=$1 seconds=$2 name kind words
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
-	# The programs' own pages are nobody's.
+	# Loads the programs outside the tenants' cgroups, so that no tenant is charged for their pages.
 	rg --version >/dev/null
 	"$YCSB" keys --operations 1 >/dev/null
 	echo +memory +io >"$root/$side/cgroup.subtree_control"
@@ -68,7 +68,7 @@ begin() {
 				passes "$scratch/$name" $words
 			) >"$OUT/$side.$name" 2>&1 &
 		else
-			# The client joins its cgroup itself, once the database is open.
+			# The client joins its cgroup itself when the database is open.
 			# shellcheck disable=SC2086  # words
 			"$YCSB" run "$scratch/$name" --records "$RECORDS" --seconds "$seconds" \
 				--cgroup "$root/$side/$name" $words >"$OUT/$side.$name" 2>&1 &
@@ -100,7 +100,7 @@ while read -r side seconds config <&3; do
 	# shellcheck disable=SC2153 # of the environment
 	"$AGENT" run --config "$config" >"$OUT/$side.agent.log" 2>&1 &
 	agent=$!
-	# So that the first accesses are sampled already.
+	# Waits until the agent samples, so that it sees the first accesses.
 	sleep 3
 	begin "$side" "$seconds"
 	stay "$seconds" "$agent"

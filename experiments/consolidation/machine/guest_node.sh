@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node in the guest: an agent, and a tenant for each file of a folder. A file that comes starts its
-# tenant and one that goes ends it, as the kubelet does with static pods. Takes its orders from the
-# environment:
+# Runs a node in the guest: an agent, and a tenant for each file of a folder. The tenant starts when
+# its file appears and ends when the file is removed, like static pods of the kubelet. Parameters
+# are environment variables:
 #
 #   AGENT, AGENT_CONFIG, YCSB   the agent, its configuration, the YCSB client
-#   TENANTS_DIR                 the folder: NAME.toml for the tenant /fleet/NAME; what else is in it,
-#                               guest_pages.sh says
-#   NAMES                       all tenants. This disk has the data of each, as shared storage would
-#   RECORDS                     records of each database
+#   TENANTS_DIR                 the folder, with NAME.toml for the tenant /fleet/NAME; guest_pages.sh
+#                               describes its other files
+#   NAMES                       all tenants. The disk has the data of each, like shared storage
+#   RECORDS                     number of records of each database
 #
-# It does not end by itself: the host has then seen the last of what it wants to see.
+# The script does not end by itself: the host stops the guest when it has all measurements.
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=../../autopilot/guest_common.sh
@@ -34,7 +34,7 @@ files() {
 	echo 3 >/proc/sys/vm/drop_caches
 }
 
-# value FILE KEY: of a line `KEY = 1` or `KEY = "a b"`.
+# value FILE KEY: prints the value of a line `KEY = 1` or `KEY = "a b"`.
 value() {
 	sed -n "s/^$2 = \"\\?\\([^\"]*\\)\"\\?\$/\\1/p" "$1"
 }
@@ -42,13 +42,13 @@ value() {
 begin() {
 	local name=$1 file=$TENANTS_DIR/$1.toml words
 	say "$name begins"
-	# Its cgroup is there when its pages were read before.
+	# If the tenant's pages were read before, its cgroup exists already.
 	stop_reading "$name"
 	mkdir -p "$root/fleet/$name"
 	value "$file" limit_bytes >"$root/fleet/$name/memory.high"
 	[ ! -e "$root/fleet/$name/memory.swap.max" ] || echo 0 >"$root/fleet/$name/memory.swap.max"
 	words=$(value "$file" arguments)
-	# The client joins its cgroup itself, once the database is open.
+	# The client joins its cgroup itself when the database is open.
 	# shellcheck disable=SC2086  # words
 	"$YCSB" run "$scratch/$name" --records "$RECORDS" --seconds 1000000 --seed 1 \
 		--cgroup "$root/fleet/$name" $words >/dev/null 2>&1 &
@@ -56,7 +56,7 @@ begin() {
 	rm -f "$TENANTS_DIR/$name.pages" "$TENANTS_DIR/$name.warm"
 }
 
-# What it had cached is dropped: should it come back, it begins with an empty page cache, too.
+# Also drops the tenant's cached pages, so that it starts with an empty page cache if it comes back.
 end() {
 	local name=$1
 	say "$name ends"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Functions of guest_node.sh for the pages of a tenant that moves: those that it has in memory are
-# listed where it runs, and read where it is to run. Files of the folder, for the tenant NAME:
+# Functions of guest_node.sh for the pages of a tenant that moves. The old node lists the pages that
+# the tenant has in memory, and the new node reads them before the tenant starts there. Files of the
+# folder, for the tenant NAME:
 #
-#   NAME.list    the most bytes, as one number, is there while NAME runs: NAME.pages is written with
-#                what NAME has in memory of its data, and NAME.list is removed
-#   NAME.pages   is there while NAME does not run: its cgroup is made, the pages are read and charged
-#                to it, and the file is renamed to NAME.warm; if it cannot be read it is removed
-#   NAME.warm    stays until NAME begins; the cgroup goes when this file is removed before
+#   NAME.list    contains the most bytes as one number. If it appears while NAME runs, the node writes
+#                NAME.pages with the pages of NAME's data that are in memory, and removes NAME.list
+#   NAME.pages   if it exists while NAME does not run, the node creates NAME's cgroup, reads the pages,
+#                which are charged to the cgroup, and renames the file to NAME.warm. It removes the file
+#                if the pages cannot be read
+#   NAME.warm    stays until NAME begins. If it is removed before, the node removes the cgroup
 
 # shellcheck disable=SC2154 # from those who use this
 declare -A readers
@@ -15,7 +17,7 @@ declare -A readers
 list_pages() {
 	local name=$1 order=$TENANTS_DIR/$1.list part=$TENANTS_DIR/.$1.pages bytes mib
 	bytes=$(cat "$order") || return 0
-	# Else it is still being written.
+	# A file without a number is still being written.
 	[[ $bytes =~ ^[0-9]+$ ]] || return 0
 	mib=$((bytes / 1048576))
 	if "$AGENT" pages list --cgroup "$root/fleet/$name" --below "$scratch/$name" \
@@ -43,7 +45,7 @@ stop_reading() {
 	unset "readers[$1]"
 }
 
-# after_reading NAME: when all is read.
+# after_reading NAME: if the reader has ended, renames or removes NAME.pages.
 after_reading() {
 	local name=$1 file=$TENANTS_DIR/$1
 	! kill -0 "${readers[$name]}" 2>/dev/null || return 0
@@ -56,7 +58,7 @@ after_reading() {
 	unset "readers[$name]"
 }
 
-# forget NAME: no cgroup and nothing in memory is left of it.
+# forget NAME: removes the tenant's cgroup, and drops its data from the page cache.
 forget() {
 	stop_reading "$1"
 	until rmdir "$root/fleet/$1" 2>/dev/null; do sleep 0.1; done

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One run in the guest, round after round. In a round some streams are played, each by every side at
-# once: in a cgroup /SIDE/STREAM of its own, over a file of its own, from an empty page cache. Takes
-# its orders from the environment:
+# One run in the guest, which consists of rounds. In a round all sides play some streams at the same
+# time. Each side plays each stream in its own cgroup /SIDE/STREAM, on its own file, from an empty
+# page cache. Parameters are environment variables:
 #
 #   AGENT, PLAYER   the agent and the player of streams
-#   AGENT_CONFIG    of the agent, whose tenants are those of the side autopilot
-#   ROUNDS          a file of lines ROUND STREAM PAGES PATH: the pages of its file, and the stream of
-#                   page numbers
-#   SIDES           a file of lines SIDE POLICY; - is the kernel's own order
-#   LIMIT_BYTES     of each cgroup
+#   AGENT_CONFIG    the agent's configuration, whose tenants are those of the side autopilot
+#   ROUNDS          a file of lines ROUND STREAM PAGES PATH: the number of pages of the stream's file,
+#                   and the path of the stream of page numbers
+#   SIDES           a file of lines SIDE POLICY; the policy - is the kernel's own
+#   LIMIT_BYTES     the limit of each cgroup
 #   PLAY_SECONDS    how long a round lasts
-#   OUT             where ROUND.begin (seconds since 1970), what players print (SIDE.STREAM) and what
-#                   the framework counted (SIDE.STREAM.cache_ext) go
+#   OUT             the folder for ROUND.begin (seconds since 1970), SIDE.STREAM (the output of a
+#                   player) and SIDE.STREAM.cache_ext (the counts of the framework)
 # shellcheck disable=SC2153 # they are of the environment
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=../../autopilot/guest_common.sh
 . "$(dirname "$0")/../../autopilot/guest_common.sh"
 
-# each FUNCTION ARGUMENT...: for every cgroup of the round: SIDE POLICY STREAM PAGES PATH go after.
+# each FUNCTION ARGUMENT...: calls the function for every cgroup of the round, with SIDE POLICY
+# STREAM PAGES PATH as further arguments.
 each() {
 	local side policy number stream pages path
 	while read -r side policy <&4; do
@@ -31,12 +32,13 @@ each() {
 
 file() {
 	local side=$1 stream=$3 pages=$4 first=$scratch/$3
-	# Written blocks: reads of a hole would not reach the disk.
+	# The blocks are written, because reads of a hole would not reach the disk.
 	[ -e "$first" ] || head -c $((4096 * pages)) /dev/urandom >"$first"
 	cp "$first" "$scratch/$side.$stream"
 }
 
-# memory.max is exact to a page; what is charged in advance may exceed memory.high.
+# The limit is memory.max, which is exact to a page, while charges in advance may exceed
+# memory.high.
 cgroup() {
 	local path=$root/$1/$3
 	mkdir -p "$root/$1"
@@ -47,7 +49,7 @@ cgroup() {
 	[ "$2" = - ] || "$AGENT" policy attach --cgroup "$path" --policy "$2" >/dev/null
 }
 
-# The player joins its cgroup itself, once it has the stream.
+# The player joins its cgroup itself when it has loaded the stream.
 play() {
 	"$PLAYER" --file "$scratch/$1.$3" --stream "$5" --seconds "$PLAY_SECONDS" --every-ms 1000 \
 		--cgroup "$root/$1/$3" >"$OUT/$1.$3" 2>&1 &

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A plugin of QEMU (its TCG plugin interface, version 1) that counts the guest's instructions by the
- * address of the block that they are in; those of user space are counted together, at address 0.
+ * A plugin of QEMU (TCG plugin interface, version 1) that counts the guest's instructions per
+ * address of the translated block that contains them. All instructions of user space are counted at
+ * address 0.
  *
  *	-plugin count_blocks.so,mark=ADDRESS,out=PREFIX
  *
- * Each time the guest executes the block at ADDRESS, the counts so far are written to PREFIX.0,
- * PREFIX.1 and so on: a line "address instructions" per block. A block that an exception cuts short
- * counts as a whole.
+ * Each time the guest executes the block at ADDRESS, the plugin writes the counts so far to the
+ * next of the files PREFIX.0, PREFIX.1 and so on, with a line "address instructions" per block. A
+ * block that an exception interrupts is counted in full.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is used of qemu-plugin.h, which Debian does not package. */
+/* The part of qemu-plugin.h that is used here. Debian has no package with this header. */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_info;
 struct qemu_plugin_tb;

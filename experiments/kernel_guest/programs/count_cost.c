@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command in a cgroup and prints what it cost: nanoseconds in which the CPU was not idle
- * (with -icount one per instruction), CPU time of the cgroup, and reads of a disk.
+ * Runs a command in a cgroup and prints its cost: nanoseconds in which the CPU was not idle (one
+ * per instruction with QEMU's -icount), CPU time of the cgroup, and reads of a disk.
  *
  *   count_cost CGROUP DISK_STAT COMMAND...
  *
- * The command's output is dropped: writing it would wait for the host, and while the guest waits
- * its clock runs through timers that have nothing to do with the command.
+ * The command's output is discarded. Writing it would wait for the host, and while the guest waits,
+ * timers expire that have nothing to do with the command.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,7 +45,7 @@ static void read_text(const char *path)
 	close(fd);
 }
 
-/* Sum of the numbers that follow `key` in what was read last. */
+/* Returns the sum of the numbers that follow `key` in `text`, which read_text() filled last. */
 static uint64_t sum_after(const char *key)
 {
 	uint64_t sum = 0;

@@ -18,7 +18,7 @@
 
 #define FILE_BYTES 16384
 
-/* In memory that both processes have. */
+/* In memory that both processes share. */
 struct counters_printer {
 	sem_t asked, done;
 	char at[16];
@@ -65,7 +65,7 @@ void join_cgroup(const char *cgroup)
 	close(fd);
 }
 
-/* The file's text, empty when it does not exist: kernels differ in what they offer. */
+/* Reads a file. The text is empty if it does not exist: not every kernel has every file. */
 static void read_text(const char *path, char *text)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -79,7 +79,7 @@ static void read_text(const char *path, char *text)
 		close(fd);
 }
 
-/* A "key value" file as a JSON object; values that are not numbers become strings. */
+/* Prints a "key value" file as a JSON object. Values that are not numbers become strings. */
 static void print_flat(const struct counters *counters, const char *name)
 {
 	char path[320], text[FILE_BYTES];
@@ -114,7 +114,7 @@ static uint64_t read_number(const char *directory, const char *name)
 	return strtoull(text, NULL, 10);
 }
 
-/* Fields 1 and 3 of a block device's stat: reads completed, sectors read. */
+/* Prints fields 1 and 3 of a block device's stat file: reads completed and sectors read. */
 static void print_device(const struct counters *counters)
 {
 	char text[FILE_BYTES];
@@ -180,7 +180,7 @@ void counters_outside(struct counters *counters)
 		fail("fork");
 	if (child)
 		return;
-	/* Without the parent, which may be killed, nobody asks. */
+	/* End with the parent, which may be killed: nobody else asks for lines. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
 		_exit(1);
 	print_when_asked(counters);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Point reads beside range scans over one sorted file: a page is the block of a key.
+ * Point reads concurrent with range scans of one sorted file. A page stands for the block of a key.
  *
- * GET threads read the pages of a recorded stream, in turn and for ever; SCAN threads read runs of
- * pages that start anywhere. Each kind has threads of its own. Their ids are printed first; then a
- * line on stdin starts them, so that a policy can be told meanwhile which of them scan.
+ * GET threads read the pages of a recorded stream, one after another, and start again at its end.
+ * SCAN threads read runs of consecutive pages with random starts. A thread either GETs or SCANs.
+ * The ids of the threads are printed first. The threads start when a line arrives on stdin, so that
+ * a policy can be attached before with the ids of the threads that scan.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,9 +30,9 @@
 
 struct options {
 	const char *file;
-	const char *stream; /* of GETs, .u64 */
+	const char *stream; /* pages of GETs, a .u64 file */
 	const char *cgroup;
-	const char *advice; /* none, noreuse, sequential, dontneed: what SCAN threads tell */
+	const char *advice; /* of SCAN threads: none, noreuse, sequential, dontneed */
 	unsigned get_threads;
 	unsigned scan_threads;
 	unsigned scan_pages;
@@ -138,7 +139,7 @@ static int open_file(int advice)
 	return fd;
 }
 
-/* A thread's number, once all may start. */
+/* Waits until all threads may start, and returns the thread's number. */
 static unsigned wait_for_start(const void *argument)
 {
 	unsigned self = (unsigned)(uintptr_t)argument;
@@ -178,7 +179,7 @@ static int scan_advice(void)
 	fail("--advice: none, noreuse, sequential or dontneed, not %s", options.advice);
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014), so that scans start at the same places in every run. */
+/* splitmix64 (Steele, Lea, Flood 2014). Scans start at the same pages in every run. */
 static uint64_t next_random(uint64_t *state)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15u;

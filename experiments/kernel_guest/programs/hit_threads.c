@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads pages of a file that is cached with several threads at once, and prints what the kernel's
- * lock_stat counted meanwhile: a line of JSON for each number of threads, then /proc/lock_stat, then
- * a line "end". Starting and reading are not in the counts, as they begin anew when the threads wait.
+ * Reads pages of a cached file with several threads at once, and prints the counts of the kernel's
+ * lock_stat during the reads. For each number of threads it prints a line of JSON, then
+ * /proc/lock_stat, then a line "end". The counts do not contain the start of the threads and the
+ * first reads of the file: they are reset while all threads wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define PAGE_BYTES 4096
 #define MAX_THREADS 16
 #define LOCK_STAT "/proc/lock_stat"
-#define PASSES 3 /* over the file before anything counts */
+#define PASSES 3 /* over the whole file before the measurement */
 
 static const char *path;
 static uint64_t pages;
@@ -83,7 +84,7 @@ static void *hit(void *argument)
 	uint64_t state = 0x9e3779b97f4a7c15u * (1 + (uint64_t)(uintptr_t)argument);
 	int fd = open_file();
 
-	/* What a thread touches first it touches now. */
+	/* Take the faults of the thread's first accesses before the measurement. */
 	read_page(fd, draw(&state) % pages);
 	pthread_barrier_wait(&ready);
 	pthread_barrier_wait(&start);
@@ -140,7 +141,7 @@ static void measure(unsigned threads)
 	pthread_barrier_wait(&done);
 	took_ns = monotonic_ns() - began_ns;
 	close(counts);
-	/* What is shown is what was counted when the file was opened. */
+	/* The kernel takes the counts that it shows when the file is opened, so open it again. */
 	counts = open(LOCK_STAT, O_RDONLY | O_CLOEXEC);
 	text = read_counts(counts);
 	pthread_barrier_wait(&over);

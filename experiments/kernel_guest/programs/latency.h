@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A histogram of latencies: 32 buckets per doubling, so that a percentile is within 3%. */
+/* A histogram of latencies. With 32 buckets per doubling, a percentile is exact within 3%. */
 #ifndef KERNEL_GUEST_LATENCY_H
 #define KERNEL_GUEST_LATENCY_H
 
@@ -22,7 +22,7 @@ static inline unsigned latency_bucket(uint64_t ns)
 	return shift * LATENCY_STEPS + (unsigned)(ns >> shift);
 }
 
-/* The middle of the latencies that fall into the bucket. */
+/* Returns the middle of a bucket's range of latencies. */
 static inline uint64_t latency_of_bucket(unsigned bucket)
 {
 	unsigned shift = bucket < 2 * LATENCY_STEPS ? 0 : bucket / LATENCY_STEPS - 1;
@@ -36,7 +36,7 @@ static inline void latency_add(struct latency *latency, uint64_t ns)
 	atomic_fetch_add_explicit(&latency->count[latency_bucket(ns)], 1, memory_order_relaxed);
 }
 
-/* The latency that `share` of those recorded do not exceed, 0 when there are none. */
+/* Returns the latency that `share` of the recorded latencies do not exceed; 0 if there are none. */
 static inline uint64_t latency_percentile(struct latency *latency, double share)
 {
 	uint64_t total = 0, seen = 0;

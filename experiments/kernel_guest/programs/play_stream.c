@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plays a recorded stream of pages as 4 KiB reads of one file, readahead off, and prints what the
- * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end; with
- * --step at each so many accesses of the warm-up and of the rest instead of equal shares. With
- * --seconds the stream is played over and over for so long, and lines are by time. With --readahead
- * it is on, and reads that find some page not cached are counted, which the kernel does not count apart.
- * With --read-pages each read has so many pages; the stream has the first of each.
+ * Plays a recorded stream of pages as 4 KiB reads of one file without readahead, and prints the
+ * kernel's counts: at the start, after the warm-up, after equal shares of the rest, and at the end.
  *
- * The stream is in memory before this process joins the cgroup, and another process, outside, reads
- * the counters and prints, so that the cgroup holds the pages of the file and next to nothing else.
- * One thread plays the stream in its order; several take the next page in turn.
+ *   --step N        prints a line after every N accesses instead, also in the warm-up
+ *   --every-ms N    prints lines by time instead
+ *   --seconds N     plays the stream again and again for N seconds; needs --every-ms
+ *   --readahead     leaves readahead on, and counts reads that find some page not cached, for which
+ *                   the kernel has no separate count
+ *   --read-pages N  reads N pages at a time, from the page in the stream on
+ *
+ * The stream is loaded before this process joins the cgroup, and a process outside the cgroup reads
+ * and prints the counters. The cgroup is therefore charged for the pages of the file and almost
+ * nothing else. One thread plays the stream in its order. Of several threads, each takes the next
+ * page of the stream when it is ready.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,9 +46,9 @@ struct options {
 	const char *cgroup;
 	uint64_t warmup;   /* accesses */
 	uint64_t ticks;	   /* lines between warm-up and end */
-	uint64_t step;	   /* when set: a line after so many accesses instead, the warm-up's too */
-	uint64_t every_ms; /* when set: lines by time instead, for as long as it plays */
-	uint64_t seconds;  /* when set: so long after the warm-up, the stream over and over */
+	uint64_t step;	   /* if set: accesses between two lines, also in the warm-up */
+	uint64_t every_ms; /* if set: time between two lines */
+	uint64_t seconds;  /* if set: duration after the warm-up; the stream is repeated */
 	uint64_t pause_us; /* after every access */
 	uint64_t read_pages;
 	unsigned threads;
@@ -55,7 +59,7 @@ static struct options options = {.cgroup = "", .ticks = 32, .threads = 1, .read_
 static struct counters counters;
 static const uint64_t *pages;
 static uint64_t page_count;
-static uint64_t stop_at; /* accesses of the part being played */
+static uint64_t stop_at; /* end of the part that is being played, in accesses */
 static atomic_ullong uncached_reads;
 static atomic_ullong next_access;
 static atomic_bool played;
@@ -141,7 +145,7 @@ static void load_stream(void)
 		     (unsigned long long)page_count);
 }
 
-/* A descriptor of its own per thread: the kernel remembers the last position of each. */
+/* Each thread has its own descriptor, because readahead depends on its last position. */
 static int open_file(void)
 {
 	int fd = open(options.file, O_RDONLY | O_CLOEXEC);
@@ -155,7 +159,10 @@ static int open_file(void)
 	return fd;
 }
 
-/* Without an access: struct cachestat_range is two numbers, struct cachestat five. */
+/*
+ * Whether all pages of a read are cached, without an access to them. struct cachestat_range has two
+ * numbers, struct cachestat has five.
+ */
 static bool all_cached(int fd, uint64_t page)
 {
 	uint64_t range[2] = {page * PAGE_BYTES, options.read_pages * PAGE_BYTES}, found[5];
@@ -186,7 +193,7 @@ static void *play(void *argument)
 	return NULL;
 }
 
-/* Lines by time, from a thread of its own, until the stream, or its time, is over. */
+/* A thread that prints lines by time until the stream ends, or the time of --seconds. */
 static void *print_by_time(void *argument)
 {
 	struct timespec nap = {.tv_sec = (time_t)(options.every_ms / 1000),
@@ -218,11 +225,11 @@ static void play_until(const int *fds, uint64_t end)
 	play((void *)&fds[0]);
 	for (unsigned i = 1; i < options.threads; i++)
 		pthread_join(threads[i], NULL);
-	/* Each thread took one number that it did not play. */
+	/* Each thread took one access that it did not play. */
 	atomic_fetch_sub(&next_access, options.threads);
 }
 
-/* With a line after each step of the way. */
+/* Plays the accesses from `begin` to `end`, and prints a line after each step. */
 static void play_steps(const int *fds, uint64_t begin, uint64_t end)
 {
 	for (uint64_t at = begin; options.step && end - at > options.step;) {
@@ -265,7 +272,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < options.threads; i++)
 		fds[i] = open_file();
 	counters_outside(&counters);
-	/* What this program needs itself is resident, and not the cgroup's. */
+	/* Make the program's own memory resident before the cgroup is charged for it. */
 	if (mlockall(MCL_CURRENT))
 		fail("mlockall");
 	if (options.cgroup[0])

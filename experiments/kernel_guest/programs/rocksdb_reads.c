@@ -2,17 +2,20 @@
 /*
  * Point reads from RocksDB while it compacts.
  *
- *   rocksdb_reads build DB KEYS RUNS     writes KEYS keys RUNS times over, one level-0 file a time
- *   rocksdb_reads read DB STREAM ...     GETs of the keys in STREAM, in turn and for ever; after a
- *                                        warm-up a manual compaction of everything begins, at
- *                                        COMPACT_BYTES_PER_SECOND, and latencies count
+ *   rocksdb_reads build DB KEYS RUNS   writes KEYS keys, divided into RUNS level-0 files that each
+ *                                      have keys of the whole range
+ *   rocksdb_reads read DB STREAM ...   GETs the keys in STREAM, one after another, and again from
+ *                                      its start. After a warm-up a manual compaction of the whole
+ *                                      database begins at COMPACT_BYTES_PER_SECOND, and latencies
+ *                                      are recorded
  *
- * With GETS_PER_SECOND each GET is due at a time of its own, whatever those before it took, and its
- * latency counts from then; 0 issues the next one as soon as the last one is answered.
+ * With GETS_PER_SECOND each GET is due at a fixed time, however long the GETs before it took, and
+ * its latency counts from that time. With 0 a thread issues the next GET when the last one is
+ * answered.
  *
- * The store caches nothing itself and is opened before the process joins the cgroup, so that the
- * cgroup holds pages of its files. The ids of the compaction threads are printed first; then a
- * line on stdin starts the reads.
+ * The store does not cache data itself, and is opened before the process joins the cgroup, so that
+ * the cgroup is mainly charged for pages of the store's files. The program first prints the ids of
+ * the compaction threads. Reads begin when a line arrives on stdin.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -72,7 +75,7 @@ static rocksdb_options_t *store_options(void)
 	rocksdb_options_set_target_file_size_base(options, FILE_BYTES);
 	rocksdb_options_set_write_buffer_size(options, 512 << 20);
 	rocksdb_options_set_max_background_jobs(options, 2);
-	/* Points are random; without this every read would bring in its neighbours. */
+	/* Point reads are random. Without this, readahead would add neighbours of each page. */
 	rocksdb_options_set_advise_random_on_open(options, 1);
 	rocksdb_options_compaction_readahead_size(options, 128 << 10);
 	return options;
@@ -108,7 +111,7 @@ static int build(const char *path, uint64_t keys, uint64_t runs)
 	rocksdb_writeoptions_disable_WAL(write, 1);
 	rocksdb_flushoptions_set_wait(flush, 1);
 	for (uint64_t run = 0; run < runs; run++) {
-		/* Each run holds a share of the keys, so that every key is in one file. */
+		/* Each run has a share of the keys, so that every key is in one file. */
 		for (uint64_t number = run; number < keys; number += runs) {
 			key_of(number, key);
 			memset(value, (int)('a' + number % 26), sizeof(value));
@@ -136,7 +139,7 @@ static void load_stream(const char *path)
 	close(fd);
 }
 
-/* When GET number `number` is due, after waiting for it; now, without a pace. */
+/* Waits until GET `number` is due and returns that time; without a rate, returns the time now. */
 static uint64_t wait_until_due(uint64_t number)
 {
 	uint64_t now = monotonic_ns(), due;
@@ -186,7 +189,7 @@ static void *compact(void *argument)
 	return NULL;
 }
 
-/* Compaction runs in the threads that RocksDB names rocksdb:low. */
+/* RocksDB gives the threads that compact the name rocksdb:low. */
 static void print_compaction_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -264,7 +267,7 @@ static int read_store(char **argv)
 		if (pthread_create(&thread, NULL, get, NULL))
 			fail("pthread_create");
 	measure((unsigned)atoi(argv[6]), (unsigned)atoi(argv[7]));
-	/* A compaction that is under way would take minutes to end. */
+	/* Do not wait for the compaction, which could take minutes to end. */
 	_exit(0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every hook and nothing in it: the framework keeps its books, the kernel evicts by itself. */
+/* All hooks, all empty: the framework does its bookkeeping, and the kernel evicts by itself. */
 #include "cache_ext.bpf.h"
 
 CACHE_EXT_HOOK(s32, noop_init, struct mem_cgroup *memcg)

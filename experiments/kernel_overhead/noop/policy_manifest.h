@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the build generates from policy.toml for the policies under bpf/. */
+/* Stands for the header that the build generates from policy.toml for policies below bpf/. */
 #pragma once
 #define CACHE_EXT_POLICY noop
 #define CACHE_EXT_POLICY_NAME "noop"

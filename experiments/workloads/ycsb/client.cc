@@ -11,7 +11,7 @@
 namespace ycsb
 {
 
-/* What a thread draws from. */
+/* The state of one thread: its random numbers, its keys, and a buffer for values. */
 struct Client::Draws {
 	Draws(const Options &options, unsigned thread)
 	    : keys(options.mix->distribution, options.records, options.zipf)
@@ -99,7 +99,7 @@ void Client::insert(Draws &draws)
 	records.store(number + 1);
 }
 
-/* From a chosen key on, 1 to --scan-length records: YCSB's uniform length. */
+/* Reads 1 to --scan-length records from a chosen key on. The length is uniform, as in YCSB. */
 void Client::scan(Draws &draws)
 {
 	uint64_t number = draws.keys.next(draws.random, records.load());

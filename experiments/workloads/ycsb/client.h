@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that operate on a store, and what they counted. */
+/* Threads that operate on a store, and their counts. */
 #pragma once
 
 #include <array>
@@ -26,14 +26,14 @@ enum Kind {
 inline constexpr std::array<const char *, KINDS> KIND_NAMES = {"read", "update", "insert", "scan",
 							       "read_modify_write"};
 
-/* Shared by the threads of a run. */
+/* The state that the threads of a run share. */
 struct Client {
 	Client(const Options &options, rocksdb::DB &db)
 	    : options(options), db(db), records(options.records)
 	{
 	}
 
-	/* Operates until `stopped`; a thread of scans draws nothing but SCANs. */
+	/* Makes operations until `stopped`; with `scans` only SCANs. */
 	void work(unsigned thread, bool scans);
 
 	const Options &options;
@@ -51,10 +51,10 @@ struct Client {
 	void insert(Draws &draws);
 	void scan(Draws &draws);
 
-	std::mutex inserting_; /* a record counts when it is there */
+	std::mutex inserting_; /* `records` grows only after the record was written */
 };
 
-/* The value that is written under `number`, of incompressible bytes. */
+/* Returns the value of record `number`, which consists of incompressible bytes. */
 std::string value_of(uint64_t number, uint64_t value_bytes, uint64_t seed);
 
 } // namespace ycsb

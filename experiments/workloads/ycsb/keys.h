@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which record an operation takes, and what its key is.
+ * The choice of an operation's record, and the keys of records.
  *
  * As in YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC '10; its
- * CoreWorkload, ScrambledZipfianGenerator and SkewedLatestGenerator): ranks are scattered over the
- * records by a 64-bit FNV hash, and a key is "user" and the hash of the record's number. Two ranks
- * may hash to one record, as there. YCSB draws ranks from 10^10 items whatever the number of
- * records; here they are drawn from the records, so that the exponent is that of the keys.
+ * CoreWorkload, ScrambledZipfianGenerator and SkewedLatestGenerator), a 64-bit FNV hash scatters
+ * the ranks over the records, and a key is "user" followed by the hash of the record's number. Two
+ * ranks may hash to the same record, as in YCSB. The deviation: YCSB draws ranks from 10^10 items
+ * whatever the number of records, while here they are drawn from the number of records, so that the
+ * exponent applies to the keys.
  */
 #pragma once
 
@@ -18,10 +19,10 @@
 namespace ycsb
 {
 
-/* YCSB's Utils.fnvhash64: FNV-1a over eight octets, as a number that is not negative. */
+/* YCSB's Utils.fnvhash64: the absolute value of FNV-1a over eight octets. */
 uint64_t fnv_hash(uint64_t value);
 
-/* The key of record `number`; keys are of one length. */
+/* Returns the key of record `number`. All keys have the same length. */
 std::string key_of(uint64_t number);
 
 enum class Distribution {
@@ -30,13 +31,13 @@ enum class Distribution {
 	uniform
 };
 
-/* Chooses records for one thread; each thread has its own. */
+/* Chooses records for one thread. Each thread has its own chooser. */
 class KeyChooser
 {
       public:
 	KeyChooser(Distribution distribution, uint64_t records, double exponent);
 
-	/* One of the first `records` records, which may have become more. */
+	/* Returns one of the first `records` records, whose number may have grown. */
 	uint64_t next(Random &random, uint64_t records);
 
       private:

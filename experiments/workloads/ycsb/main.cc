@@ -2,8 +2,8 @@
 /*
  * YCSB's core workloads on RocksDB, in one process.
  *
- * `load` writes the records, `run` operates on them and prints a line of JSON a second, `keys`
- * prints the records that a thread would choose, one number a line.
+ * `load` writes the records. `run` operates on them and prints a line of JSON per second. `keys`
+ * prints the records that a thread would choose, one number per line.
  */
 #include <chrono>
 #include <csignal>
@@ -40,7 +40,7 @@ static int load(const Options &options)
 			      value_of(number, options.value_bytes, options.seed)),
 		      "put");
 	check(db->Flush(rocksdb::FlushOptions()), "flush");
-	/* One sorted run: the state that a database is in after a while. */
+	/* Compacts the database to one sorted run, the state that it would reach after a while. */
 	check(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr), "compact");
 	check(db->Close(), "close");
 	return 0;
@@ -57,7 +57,7 @@ static int keys(const Options &options)
 	return 0;
 }
 
-/* Until the time is over, all operations are done or a signal came; a line every second. */
+/* Prints a line per second until the time is over, all threads have ended or a signal came. */
 static void watch(Client &client, Report &report)
 {
 	using namespace std::chrono;

@@ -53,7 +53,7 @@ MetricsServer::MetricsServer(const Client &client, uint16_t port)
 
 MetricsServer::~MetricsServer()
 {
-	/* Wakes the thread: accept fails from now on. */
+	/* Wake the thread: accept() fails from now on. */
 	shutdown(listening_, SHUT_RDWR);
 	thread_.join();
 	close(listening_);
@@ -76,7 +76,7 @@ void MetricsServer::answer(int connection) const
 			   "Connection: close\r\nContent-Length: " +
 			   std::to_string(body.size()) + "\r\n\r\n";
 
-	/* A client that sends or takes nothing must not hold up the next one. */
+	/* A client that neither sends nor receives must not block the next one. */
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &ANSWER_WITHIN, sizeof(ANSWER_WITHIN));
 	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &ANSWER_WITHIN, sizeof(ANSWER_WITHIN));
 	if (recv(connection, request, sizeof(request), 0) <= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operation counters over HTTP, in Prometheus's text format. */
+/* Serves the counts of operations over HTTP in the text format of Prometheus. */
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 namespace ycsb
 {
 
-/* Answers every request on 127.0.0.1 with the counters, one at a time, until it is destroyed. */
+/* Answers requests on 127.0.0.1 with the counts, one request at a time, until destroyed. */
 class MetricsServer
 {
       public:
-	/* Port 0 takes a free one. */
+	/* Port 0 takes a free port. */
 	MetricsServer(const Client &client, uint16_t port);
 	~MetricsServer();
 

@@ -16,7 +16,7 @@ namespace
 
 using enum Distribution;
 
-/* YCSB's core workloads, and two of this project; `getscan` is meant for --scan-threads. */
+/* YCSB's core workloads, and two of this project. `getscan` is for use with --scan-threads. */
 constexpr Mix MIXES[] = {
 	{"a", zipfian, 50, 50, 0, 0, 0},       {"b", zipfian, 95, 5, 0, 0, 0},
 	{"c", zipfian, 100, 0, 0, 0, 0},       {"d", latest, 95, 0, 5, 0, 0},

@@ -12,7 +12,7 @@ namespace ycsb
 
 inline constexpr unsigned MAX_THREADS = 64;
 
-/* Shares of operations in per cent; they sum to 100. */
+/* Shares of operations in percent; their sum is 100. */
 struct Mix {
 	const char *name;
 	Distribution distribution;
@@ -28,15 +28,15 @@ struct Options {
 	double zipf = 0.99;
 	uint64_t seed = 1;
 	uint64_t seconds = 10;
-	uint64_t operations = 0; /* of a run, 0 for no limit; draws of `keys` */
+	uint64_t operations = 0; /* the most operations of a run, 0: no limit; draws of `keys` */
 	uint64_t threads = 1;
-	uint64_t scan_threads = 0; /* that do nothing but SCANs, beside the others */
+	uint64_t scan_threads = 0; /* further threads, which make only SCANs */
 	uint64_t scan_length = 100;
-	int64_t metrics_port = -1; /* on 127.0.0.1; 0 takes a free one; -1: none */
+	int64_t metrics_port = -1; /* on 127.0.0.1; 0: a free port; -1: no metrics */
 	std::string cgroup;
 };
 
-/* What the command line says; ends the program with one line and status 2 when it is wrong. */
+/* Parses the command line. Exits with one line and status 2 if it is wrong. */
 Options parse(int argc, char **argv);
 
 } // namespace ycsb

@@ -56,7 +56,7 @@ void Report::print_second()
 {
 	auto now = Clock::now();
 	auto since = [&](auto then) { return std::chrono::duration<double>(now - then).count(); };
-	/* Threads go on counting: what is taken here is what the next line starts from. */
+	/* Threads go on counting, so the next line must start from the counts read here. */
 	static std::array<latency, KINDS> done;
 
 	for (int kind = 0; kind < KINDS; kind++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of JSON on stdout: what was done in each second, and at the end in all. */
+/* Lines of JSON on stdout: the operations of each second, and at the end all operations. */
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace ycsb
 {
 
-/* Operations of every kind that have ended. */
+/* Returns the number of operations of each kind that have ended. */
 std::array<uint64_t, KINDS> operations_of(const Client &client);
 
 class Report
@@ -20,10 +20,10 @@ class Report
 	{
 	}
 
-	/* The line of what was done since the last one. */
+	/* Prints a line for the operations since the last line. */
 	void print_second();
 
-	/* The line of everything. */
+	/* Prints a line for all operations. */
 	void print_end();
 
       private:

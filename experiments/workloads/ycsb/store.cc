@@ -15,7 +15,7 @@ void check(const rocksdb::Status &status, const char *what)
 	if (status.ok())
 		return;
 	fprintf(stderr, "ycsb: %s: %s\n", what, status.ToString().c_str());
-	/* Threads may be at work: no destructors. */
+	/* Other threads may still run, so no destructors may be called. */
 	_Exit(1);
 }
 
@@ -25,7 +25,7 @@ std::unique_ptr<rocksdb::DB> open_store(const std::string &path, bool create)
 	rocksdb::Options options;
 	rocksdb::DB *db = nullptr;
 
-	/* Data blocks are cached by the kernel alone; indexes and filters stay in memory. */
+	/* Only the kernel caches data blocks. Indexes and filters stay in memory. */
 	table.no_block_cache = true;
 	table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
 	options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));

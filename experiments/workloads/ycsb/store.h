@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A RocksDB whose reads all reach the page cache. */
+/* A RocksDB that does not cache data blocks itself, so that its reads use the page cache. */
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 namespace ycsb
 {
 
-/* Opens the database in `path`, made now if `create`; fails with one line. */
+/* Opens the database in `path`, or creates it if `create`. Exits with one line on failure. */
 std::unique_ptr<rocksdb::DB> open_store(const std::string &path, bool create);
 
-/* Ends the program with one line unless it went well. */
+/* Exits with one line if `status` is an error. */
 void check(const rocksdb::Status &status, const char *what);
 
 } // namespace ycsb

@@ -16,7 +16,7 @@ Zipfian::Zipfian(uint64_t count, double exponent)
 	shortcut_ = 2 - inverse_integral(integral(2.5) - density(2));
 }
 
-/* Of x^-exponent, from 1 to x. */
+/* The integral of x^-exponent from 1 to x. */
 double Zipfian::integral(double x) const
 {
 	double power = 1 - exponent_;
