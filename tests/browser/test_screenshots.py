@@ -16,7 +16,7 @@ from .conftest import FAST, Open, begin, end
 
 ROOT = Path(__file__).resolve().parents[2]
 SIMULATION = (ROOT / "configs" / "simulation.toml").read_text("utf-8")
-TENANTS = SIMULATION[SIMULATION.index("[[tenant]]") :]
+TENANTS = SIMULATION[SIMULATION.index("\n[[tenant]]") :]
 OBJECTIVES = """
 [[tenant]]
 cgroup = "/tenants/kv"
