@@ -211,7 +211,7 @@ class Counters:
         self._in_flight[self._noted] = busy_us / (US_PER_S * elapsed_s) if elapsed_s > 0 else 0.0
         return Readings(
             _pages(changed, goes_on, elapsed_s),
-            _samples(changed, goes_on, time_s, elapsed_s, device_read_us),
+            samples(changed, goes_on, time_s, elapsed_s, device_read_us),
             self._windows(goes_on, time_s),
             self._in_flight.max(axis=0, initial=1.0).tolist(),
         )
@@ -263,13 +263,17 @@ def _pages(changed: FloatArray, is_known: BoolArray, elapsed_s: float) -> list[P
     ]
 
 
-def _samples(
+def samples(
     changed: FloatArray,
     is_known: BoolArray,
     time_s: float,
     elapsed_s: float,
     device_read_us: float | None,
 ) -> list[Sample | None]:
+    """One interval of N tenants from what their totals rose by, (N, totals).
+
+    None for a tenant whose rise is not known, or that accessed no page or did no operation.
+    """
     accesses, misses, ops, calls = changed[:, [ACCESSES, MISSES, OPS, READ_CALLS]].T
     is_done = is_known & (accesses > 0) & (ops > 0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from cachepilot.domain.objectives.indicator_url import NODE, at_node, host_of, is_loopback
 from cachepilot.domain.objectives.objective import Indicator
 from cachepilot.errors import InputError
-from cachepilot.sense.counters import NAN, Sample, Totals
+from cachepilot.sense.counters import NAN, Sample, Totals, samples
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,11 +40,15 @@ class _Risen(NamedTuple):
 
 
 class _Rise(NamedTuple):
-    """The rate of one rise over the time since the rise before; `totals` are of that time."""
+    """One rise: the time since the rise before, and what totals rose by in it, operations too."""
 
     lasts_s: float
-    ops: float
-    totals: Totals
+    changed: Totals
+
+    @property
+    def ops(self) -> float:
+        """Operations per second."""
+        return self.changed.ops / self.lasts_s
 
 
 class ScrapedCounter:
@@ -54,6 +60,7 @@ class ScrapedCounter:
 
     def __init__(self) -> None:
         self._rise: _Rise | None = None
+        self._rose = False
         self._last: Totals | None = None
         self._value: float | None = None
         self._risen: _Risen | None = None
@@ -62,33 +69,20 @@ class ScrapedCounter:
     def forget(self) -> None:
         """Start again: the next value cannot be compared with earlier ones."""
         self._rise = self._value = self._risen = None
-        self._total = self._rate = self._lasts_s = 0.0
-        self._active_s = self._idle_s = 0.0
+        self._rose = False
+        self._total = self._active_s = self._idle_s = 0.0
 
     @property
     def ops(self) -> float | None:
         """Operations/s since the previous rise; None unless it rose in the last interval."""
-        return None if self._rise is None else self._rise.ops
+        return self._rise.ops if self._rose and self._rise is not None else None
 
     def sample(self, time_s: float, device_read_us: float | None) -> Sample | None:
         """The time since the previous rise as one interval; None if no page was accessed in it."""
-        rise = self._rise
-        if rise is None or rise.totals.accesses <= 0:
+        if not self._rose or self._rise is None:
             return None
-        done, miss_ratio = rise.totals, min(1.0, rise.totals.misses / rise.totals.accesses)
-        found = Sample(
-            time_s,
-            rise.lasts_s,
-            rise.ops,
-            miss_ratio,
-            int(done.accesses),
-            None,
-            device_read_us,
-        )
-        calls = done.read_calls
-        if calls <= 0:
-            return found
-        return found._replace(read_us=done.read_time_us / calls, reads_per_call=done.misses / calls)
+        changed, is_known = np.array([self._rise.changed]), np.ones(1, dtype=np.bool_)
+        return samples(changed, is_known, time_s, self._rise.lasts_s, device_read_us)[0]
 
     def take(self, found: Scrape | None, totals: Totals, elapsed_s: float) -> float:
         """Take in an interval; return the operations so far, or NaN while they are unknown.
@@ -97,7 +91,7 @@ class ScrapedCounter:
         than that rise took. Averages over intervals then do not depend on how often the counter is
         published.
         """
-        last, self._last, self._rise = self._last, totals, None
+        last, self._last, self._rose = self._last, totals, False
         if last is None or any(now < then for now, then in zip(totals, last, strict=True)):
             self.forget()
         elif totals.accesses > last.accesses:
@@ -111,21 +105,23 @@ class ScrapedCounter:
             self._value = self._total = found.value
         elif found.value > self._value:
             self._rises(found, found.value - self._value, totals, elapsed_s)
-        goes_on_s = min(self._active_s, self._lasts_s)
-        self._total = max(self._total, self._value + self._rate * goes_on_s)
+        more, rise = 0.0, self._rise
+        if rise is not None:
+            more = rise.ops * min(self._active_s, rise.lasts_s)
+        self._total = max(self._total, self._value + more)
         return self._total
 
     def _rises(self, found: Scrape, by: float, totals: Totals, elapsed_s: float) -> None:
         since, now = self._risen, _Risen(found.time_s, totals)
         if since is not None and now.time_s > since.time_s:
             passed_s = now.time_s - since.time_s
-            done = Totals(*(to - of for to, of in zip(totals, since.totals, strict=True)))
+            changed = (to - of for to, of in zip(totals, since.totals, strict=True))
+            done = Totals(*changed)._replace(ops=by)
             # The last interval counts in any case, because the counter rose in it. If the
             # application accesses no pages at all, accesses do not show when it was idle.
             idle_s = self._idle_s if done.accesses > 0 else 0.0
             lasts_s = min(passed_s, max(elapsed_s, passed_s - idle_s))
-            self._rise = _Rise(lasts_s, by / lasts_s, done)
-            self._rate, self._lasts_s = by / lasts_s, lasts_s
+            self._rise, self._rose = _Rise(lasts_s, done), True
         self._value, self._risen = found.value, now
         self._active_s = self._idle_s = 0.0
 
