@@ -16,7 +16,6 @@ pub mod sampler_parts;
 pub mod shares;
 pub mod source;
 pub mod watch;
-pub mod watch_rest;
 
 use std::io;
 
