@@ -2,6 +2,8 @@
 //! The bank for an endless stream of accesses, fed by a sampler.
 
 mod estimate;
+#[cfg(test)]
+mod tests;
 
 use super::bank::check_columns;
 use super::cell::group_estimate;
@@ -69,13 +71,14 @@ impl OnlineBank {
     /// and those also below `small_threshold` the small one.
     ///
     /// # Errors
-    /// [`Error::Argument`] on an empty list of policies or sizes, or a `small_threshold` or stride
-    /// of 0.
+    /// [`Error::Argument`] on an empty list of policies or sizes, or a stride or threshold of 0.
     pub fn new(config: OnlineConfig, threshold: u64, small_threshold: u64) -> Result<Self> {
-        if config.policies.is_empty() || config.sizes_pages.is_empty() || config.stride == 0 {
+        if config.policies.is_empty() || config.sizes_pages.is_empty() {
             return Err(Error::argument("bank", "needs at least one policy and one size"));
         }
-        check_threshold(small_threshold)?;
+        check_positive("stride", config.stride as u64)?;
+        check_positive("threshold", threshold)?;
+        check_positive("small_threshold", small_threshold)?;
         let small_threshold = small_threshold.min(threshold);
         let last = config.sizes_pages.len() - 1;
         let simulated: Vec<usize> = (0..=last).rev().step_by(config.stride).collect();
@@ -240,7 +243,7 @@ impl OnlineBank {
     /// # Errors
     /// [`Error::Argument`] on a threshold of 0; those of [`Self::access`].
     pub fn lower(&mut self, threshold: u64) -> Result<()> {
-        check_threshold(threshold)?;
+        check_positive("threshold", threshold)?;
         if threshold < self.threshold {
             let factor = rate_of(threshold) / self.rate();
             let sizes = scaled(&self.config.sizes_pages, rate_of(threshold));
@@ -255,7 +258,7 @@ impl OnlineBank {
     /// # Errors
     /// As [`Self::lower`].
     pub fn lower_small(&mut self, threshold: u64) -> Result<()> {
-        check_threshold(threshold)?;
+        check_positive("threshold", threshold)?;
         if threshold >= self.small.threshold() {
             return Ok(());
         }
@@ -380,9 +383,9 @@ fn scaled(sizes_pages: &[u64], rate: f64) -> Vec<f64> {
     sizes_pages.iter().map(|&size| size as f64 * rate).collect()
 }
 
-fn check_threshold(threshold: u64) -> Result<()> {
-    match threshold {
-        0 => Err(Error::argument("threshold", "0 is outside 1..")),
+fn check_positive(name: &'static str, value: u64) -> Result<()> {
+    match value {
+        0 => Err(Error::argument(name, "0 is outside 1..")),
         _ => Ok(()),
     }
 }
