@@ -47,7 +47,7 @@ fn refusal(tenant: &Tenant, action: &wire::Action) -> Option<String> {
             tenant.cgroup_id, action.cgroup_id
         ));
     }
-    if let Some(failure) = &tenant.failure {
+    if let Some(failure) = tenant.failure() {
         return Some(format!("the tenant has stopped: {failure}"));
     }
     match &action.policy {

@@ -51,6 +51,13 @@ struct Slot {
     stage: Stage,
 }
 
+impl Slot {
+    /// Whether its tenant is present and its operations stopped.
+    fn has_stopped(&self) -> bool {
+        matches!(&self.stage, Stage::Here(tenant) if tenant.failure().is_some())
+    }
+}
+
 enum Stage {
     Awaited,
     Here(Box<Tenant>),
@@ -61,7 +68,8 @@ enum Stage {
 pub(super) struct Engine {
     pub(super) now_ns: u64,
     pub(super) device: Device,
-    failures: u64,
+    /// Number of tenants that had stopped and are gone.
+    stopped_and_gone: u64,
     budget_bytes: u64,
     step_bytes: u64,
     curves: CurvesConfig,
@@ -96,7 +104,7 @@ impl Engine {
         let mut engine = Self {
             now_ns: 0,
             device: Device::new(&config.device),
-            failures: 0,
+            stopped_and_gone: 0,
             budget_bytes: config.budget_bytes,
             step_bytes: config.reclaim_bytes_per_second / STEPS_PER_SECOND,
             curves,
@@ -126,10 +134,11 @@ impl Engine {
         })
     }
 
-    /// Number of tenants that stopped because an operation failed, plus that of refused files of
-    /// the folder.
+    /// Number of tenants that stopped, whatever the reason, plus that of refused files of the
+    /// folder.
     pub(super) fn failures(&self) -> u64 {
-        self.failures + self.folder.as_ref().map_or(0, Folder::failures)
+        let stopped = self.slots.iter().filter(|slot| slot.has_stopped()).count() as u64;
+        self.stopped_and_gone + stopped + self.folder.as_ref().map_or(0, Folder::failures)
     }
 
     /// Number of slots, with free ones.
@@ -162,7 +171,7 @@ impl Engine {
     }
 
     fn run_turns(&mut self, until_ns: u64) {
-        let Self { slots, device, turns, sequence, failures, warming, .. } = self;
+        let Self { slots, device, turns, sequence, warming, .. } = self;
         while let Some(mut top) = turns.peek_mut() {
             let Reverse(turn) = *top;
             if turn.at_ns > until_ns {
@@ -170,7 +179,7 @@ impl Engine {
             }
             let next_ns = match turn.tenant {
                 WARMING => warming.turn(turn.at_ns, device),
-                tenant => take_turn(&mut slots[tenant as usize].stage, turn, device, failures),
+                tenant => take_turn(&mut slots[tenant as usize].stage, turn, device),
             };
             match next_ns {
                 Some(next_ns) => {
@@ -200,14 +209,8 @@ impl Engine {
     /// Tenants that disappear come first, as another tenant may appear under the same name at the
     /// same time.
     fn come_and_go(&mut self) -> Result<()> {
-        for slot in &mut self.slots {
-            match &slot.stage {
-                Stage::Here(tenant) if slot.stop_ns <= self.now_ns => {
-                    slot.stage = Stage::Gone(tenant.workload.abandon());
-                }
-                Stage::Awaited | Stage::Here(_) | Stage::Gone(_) => {}
-            }
-        }
+        let now_ns = self.now_ns;
+        self.end(|slot| slot.stop_ns <= now_ns);
         for i in 0..self.slots.len() {
             let slot = &self.slots[i];
             if matches!(slot.stage, Stage::Awaited) && slot.start_ns <= self.now_ns {
@@ -216,6 +219,16 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Ends the present tenants of the slots for which `is_over` is true.
+    fn end(&mut self, is_over: impl Fn(&Slot) -> bool) {
+        for slot in self.slots.iter_mut().filter(|slot| is_over(slot)) {
+            self.stopped_and_gone += u64::from(slot.has_stopped());
+            if let Stage::Here(tenant) = &slot.stage {
+                slot.stage = Stage::Gone(tenant.workload.abandon());
+            }
+        }
     }
 
     /// Makes `tenant` the present tenant of slot `i`.
@@ -240,22 +253,11 @@ impl Engine {
 }
 
 /// Processes a turn. Returns the time of the operation's next turn, if it has one.
-fn take_turn(
-    stage: &mut Stage,
-    turn: Turn,
-    device: &mut Device,
-    failures: &mut u64,
-) -> Option<u64> {
+fn take_turn(stage: &mut Stage, turn: Turn, device: &mut Device) -> Option<u64> {
     match stage {
-        Stage::Here(tenant) if tenant.failure.is_none() => {
-            match tenant.workload.turn(turn.operation, turn.at_ns, device) {
-                Ok(next_ns) => Some(next_ns),
-                Err(e) => {
-                    tenant.failure = Some(e.to_string());
-                    *failures += 1;
-                    None
-                }
-            }
+        Stage::Here(tenant) if tenant.failure().is_none() => {
+            let taken = tenant.workload.turn(turn.operation, turn.at_ns, device);
+            taken.inspect_err(|error| tenant.stop(error)).ok()
         }
         Stage::Here(tenant) => {
             tenant.workload.last_turn(turn.operation, turn.at_ns, device);

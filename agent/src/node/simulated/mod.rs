@@ -194,11 +194,7 @@ impl Node for SimulatedNode {
     }
 
     fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
-        for tenant in self.engine.tenants() {
-            if let Err(error) = tenant.name_tasks(named) {
-                tenant.failure = Some(error.to_string());
-            }
-        }
+        self.engine.tenants().for_each(|tenant| tenant.name_tasks(named));
     }
 
     fn release(&mut self) -> Vec<wire::Result> {

@@ -44,10 +44,12 @@ impl Tasks {
 
 impl Tenant {
     /// Sets the names of its tasks as in a plan.
-    pub(super) fn name_tasks(&mut self, named: &[wire::NamedTasks]) -> Result<()> {
+    pub(super) fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
         let own = named.iter().find(|one| one.cgroup_id == self.cgroup_id);
         self.workload.stream.learning.tasks.names = own.map(TaskNames::of);
-        self.follow_tasks()
+        if let Err(error) = self.follow_tasks() {
+            self.stop(&error);
+        }
     }
 
     /// Passes the named tasks on if they changed.

@@ -9,7 +9,7 @@ use super::phases::Phases;
 use super::stream::Stream;
 use super::workload::Workload;
 use crate::curves::CurvesConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wire;
 
 /// What all tenants of a node share.
@@ -25,8 +25,8 @@ pub(super) struct Tenant {
     pub(super) policy: String,
     pub(super) limit: Limit,
     pub(super) workload: Workload,
-    /// Why its operations stopped, for example because of an error in its trace.
-    pub(super) failure: Option<String>,
+    /// See [`Self::failure`].
+    failure: Option<String>,
 }
 
 impl Tenant {
@@ -63,6 +63,16 @@ impl Tenant {
         })
     }
 
+    /// Why its operations stopped, for example because of an error in its trace.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Stops its operations for good. The first reason stays.
+    pub(super) fn stop(&mut self, error: &Error) {
+        self.failure.get_or_insert_with(|| error.to_string());
+    }
+
     fn file_bytes(&self) -> u64 {
         self.workload.stream.cache.file_bytes()
     }
@@ -80,8 +90,8 @@ impl Tenant {
             return;
         }
         self.limit.step(most_bytes);
-        if let Err(e) = self.fit() {
-            self.failure = Some(e.to_string());
+        if let Err(error) = self.fit() {
+            self.stop(&error);
         }
     }
 
@@ -123,11 +133,10 @@ impl Tenant {
             ..wire::Tenant::default()
         };
         let cache_bytes = self.limit.cache_pages() * PAGE_BYTES;
-        if let Err(e) = self.follow_tasks() {
-            self.failure.get_or_insert_with(|| e.to_string());
-        }
-        if let Err(e) = self.workload.stream.learning.tell(&mut seen, cache_bytes, now_ns) {
-            self.failure.get_or_insert_with(|| e.to_string());
+        let followed = self.follow_tasks();
+        let told = self.workload.stream.learning.tell(&mut seen, cache_bytes, now_ns);
+        for error in [followed, told].into_iter().filter_map(Result::err) {
+            self.stop(&error);
         }
         if let Some(failure) = &self.failure {
             seen.trusted = false;

@@ -48,7 +48,7 @@ impl Engine {
     /// Tenants come first, since a new one takes the pages that were read for it.
     fn follow(&mut self, folder: &mut Folder, listing: &Listing) {
         let look = folder.definitions.look(&listing.definitions);
-        look.gone.iter().for_each(|file| self.end(file));
+        self.end(|slot| slot.file.as_ref().is_some_and(|file| look.gone.contains(file)));
         for wanted in look.wanted {
             match self.admit(&wanted) {
                 Ok(()) => {
@@ -77,17 +77,6 @@ impl Engine {
         }
     }
 
-    /// Stops the tenant of a file.
-    fn end(&mut self, file: &str) {
-        for slot in &mut self.slots {
-            if slot.file.as_deref() == Some(file)
-                && let Stage::Here(tenant) = &slot.stage
-            {
-                slot.stage = Stage::Gone(tenant.workload.abandon());
-            }
-        }
-    }
-
     /// Starts the tenant of a file, and replaces the one that the file defined before. If the new
     /// one cannot start, the old one continues.
     fn admit(&mut self, wanted: &Wanted) -> Told<()> {
@@ -112,7 +101,7 @@ impl Engine {
         let mut tenant = self.make(&slot, self.next_id).map_err(|e| e.to_string())?;
         let pages = self.warming.so_far(name_of(&wanted.file));
         tenant.workload.stream.cache.adopt(pages).map_err(|e| e.to_string())?;
-        self.end(&wanted.file);
+        self.end(|slot| slot.file.as_deref() == file);
         let is_free = |slot: &Slot| matches!(slot.stage, Stage::Gone(_)) && slot.turns == 0;
         let i = self.slots.iter().position(is_free).unwrap_or(self.slots.len());
         if i == self.slots.len() {

@@ -100,3 +100,44 @@ fn a_trace_that_breaks_stops_its_tenant_alone_and_says_so() {
     run(&mut node, 0.5);
     assert!(counters(&mut node, "/kv").accesses_total > before.accesses_total);
 }
+
+#[test]
+fn a_tenant_that_stops_counts_once_whatever_stopped_it() {
+    let defined = |cgroup: &str, stop_s: f64| {
+        format!(
+            r#"
+            [[tenant]]
+            cgroup = "{cgroup}"
+            service_us = 100.0
+            limit_bytes = 4194304
+            stop_s = {stop_s:?}
+            phase = [{{ source = {{ kind = "loop", pages = 10 }} }}]
+            "#
+        )
+    };
+    let tenants =
+        [defined("/resized", 2.0), defined("/learnt", 9.0), defined("/sound", 9.0)].concat();
+    let mut node = virtual_node(&format!("budget_bytes = 16777216\n{tenants}"));
+    let find = |node: &mut SimulatedNode, cgroup: &str, with: fn(&mut tenant::Tenant)| {
+        node.engine.tenants().filter(|tenant| tenant.cgroup == cgroup).for_each(with);
+    };
+    run(&mut node, 0.5);
+    // No simulated cache is as large as this, so no step of this limit succeeds.
+    find(&mut node, "/resized", |tenant| {
+        (tenant.limit.now_bytes, tenant.limit.target_bytes) = (1 << 60, 1 << 59);
+    });
+    run(&mut node, 0.5);
+    assert_eq!(failures(&mut node), 1);
+    let stopped = tenant(&mut node, "/resized").distrust;
+    assert!(stopped.starts_with("stopped: ") && stopped.contains("pages are not in 1..="), "{stopped}");
+    find(&mut node, "/learnt", |tenant| {
+        tenant.stop(&Error::Node("its curves".into()));
+        tenant.stop(&Error::Node("its tasks".into()));
+    });
+    assert_eq!(failures(&mut node), 2);
+    let stopped = tenant(&mut node, "/learnt").distrust;
+    assert!(stopped.contains("its curves") && !stopped.contains("its tasks"), "{stopped}");
+    run(&mut node, 2.0);
+    assert_eq!(node.observe().unwrap().tenants.len(), 2);
+    assert_eq!(failures(&mut node), 2, "a tenant that is gone counts, too");
+}
