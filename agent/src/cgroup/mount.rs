@@ -8,6 +8,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// A file of every version 2 cgroup, the root among them.
+pub const CONTROLLERS: &str = "cgroup.controllers";
+
 /// The mount point of the version 2 hierarchy, from the text of `/proc/self/mountinfo`.
 #[must_use]
 pub fn mount_point(mountinfo: &str) -> Option<PathBuf> {
@@ -26,6 +29,12 @@ pub fn mounted() -> Result<PathBuf> {
     let file = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     mount_point(&text).ok_or(Error::NoCgroup2)
+}
+
+/// Whether a folder is in a version 2 hierarchy, or looks like it.
+#[must_use]
+pub fn is_hierarchy(path: &Path) -> bool {
+    path.join(CONTROLLERS).exists()
 }
 
 /// The magic number of the file system of `path`.

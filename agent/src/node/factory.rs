@@ -6,6 +6,7 @@ use super::Node;
 use super::kernel::KernelNode;
 use super::kernel::config::{KernelConfig, KernelKind};
 use super::simulated::{SimulatedNode, SimulationConfig};
+use crate::cgroup::mount::{CONTROLLERS, is_hierarchy};
 use crate::config::{Config, Held, Kind};
 use crate::curves::CurvesSettings;
 use crate::error::{Error, Result};
@@ -43,7 +44,21 @@ fn kernel_section(
         Kind::Stock => KernelKind::Stock,
     };
     let parsed = KernelConfig::parse(path, section)?;
+    check_mount(path, &parsed.mount)?;
     Ok(Some(KernelConfig { kind, ..parsed }))
+}
+
+/// Refuses a folder that is no hierarchy. No cgroup is found in it, so all that were changed would
+/// count as gone and be forgotten, with the limits and policies that they still have.
+fn check_mount(path: &Path, mount: &Path) -> Result<()> {
+    if mount.as_os_str().is_empty() || is_hierarchy(mount) {
+        return Ok(());
+    }
+    let message = format!(
+        "[kernel]: mount = {mount:?}: not a cgroup v2 hierarchy (there is no {CONTROLLERS}); empty \
+         means where this machine has it"
+    );
+    Err(Error::Config { path: path.into(), message })
 }
 
 /// Opens, without curves, the node whose tenants may still have policies or limits of an agent, so

@@ -77,6 +77,7 @@ fn held(dir: &Path) -> PathBuf {
     fs::write(state.join("ledger.json"), ledger).unwrap();
     let config = dir.join("agent.toml");
     let mount = dir.join("cgroup");
+    fs::write(mount.join("cgroup.controllers"), "memory\n").unwrap();
     let kernel = format!("[kernel]\nmount = {mount:?}\n");
     // Certificates are missing that only a session needs.
     let tls = "[tls]\nca = \"/nowhere/ca\"\ncertificate = \"/nowhere/c\"\nkey = \"/nowhere/k\"\n";
@@ -125,6 +126,24 @@ fn release_gives_back_what_is_held_without_an_agent() {
     assert_eq!(high(), "max");
     assert_eq!(Store::open(&dir.path().join("state")).unwrap().1.lease, None);
     assert_eq!(text(&release(&[]).stdout), "no tenant was changed\n");
+}
+
+#[test]
+fn release_forgets_nothing_if_the_hierarchy_is_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = held(dir.path());
+    let release = || agent(&["release", "--config", config.to_str().unwrap()]);
+    let right = fs::read_to_string(&config).unwrap();
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    fs::write(&config, right.replace("/cgroup\"", "/empty\"")).unwrap();
+    let output = release();
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    assert!(message.contains("agent.toml: [kernel]: mount = "), "{message}");
+    assert!(message.contains("empty\": not a cgroup v2 hierarchy"), "{message}");
+    fs::write(&config, right).unwrap();
+    assert!(release().status.success());
+    assert_eq!(fs::read_to_string(dir.path().join("cgroup/a/memory.high")).unwrap(), "max");
 }
 
 #[test]
