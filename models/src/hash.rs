@@ -49,6 +49,12 @@ pub fn threshold(rate: f64) -> u64 {
     (rate * 2f64.powi(64)) as u64
 }
 
+/// Returns the rate at which pages are sampled whose hash is below a threshold.
+#[must_use]
+pub fn rate_of(threshold: u64) -> f64 {
+    threshold as f64 / 2f64.powi(64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use crate::ageing::Ageing;
 use crate::count_correction::CountCorrection;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
-use crate::hash::{page_hash, threshold};
+use crate::hash::{page_hash, rate_of, threshold};
 use crate::policy::{Candidate, Requests};
 use crate::shards::filter::{BLOCK_KEYS, select};
 use rayon::prelude::*;
@@ -232,7 +232,7 @@ impl Bank {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         let dropped = pages.lower();
         let Some(&threshold) = dropped.iter().min() else { return Ok(()) };
-        let rate = threshold as f64 / 2f64.powi(64);
+        let rate = rate_of(threshold);
         let factor = rate / self.rate;
         self.threshold = threshold;
         self.rate = rate;

@@ -2,9 +2,8 @@
 //! Counterfactuals: what policies that are not in force would have missed of the same accesses.
 
 use super::cell::{Block, Cell, GROUPS};
-use super::online::rate_of;
 use crate::error::{Error, Result};
-use crate::hash::page_hash;
+use crate::hash::{page_hash, rate_of};
 use crate::policy::{Candidate, Requests};
 
 /// New caches are used once they have evicted this share of the pages they hold. From then on,

@@ -4,20 +4,10 @@
 //! all sizes together, in one pass over the accesses.
 
 mod bank;
-mod bars;
-mod beyond;
 mod cell;
-mod change;
 mod counterfactual;
-mod duty;
-mod half_life;
-mod lru_grid;
 mod online;
-mod recent;
 mod sample;
-mod small_sample;
-mod steps;
-mod two_phase;
 
 pub use bank::{Bank, BankConfig, Sampling};
 pub use counterfactual::{Counterfactuals, Totals};

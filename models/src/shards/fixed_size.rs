@@ -9,6 +9,7 @@ use super::{Options, check_sampled};
 use crate::ageing::Ageing;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
+use crate::hash::rate_of;
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
@@ -122,7 +123,7 @@ impl FixedSizeShards {
     /// Returns the share of pages that is sampled now.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        self.threshold as f64 / 2f64.powi(64)
+        rate_of(self.threshold)
     }
 
     /// Returns the number of pages in the sample, at most `s_max`.

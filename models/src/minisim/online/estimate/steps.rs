@@ -4,12 +4,12 @@
 //! difference.
 
 use super::bars::few_groups;
-use super::cell::{GROUPS, effective_groups, group_step};
-use super::two_phase::Residual;
 use crate::count_correction::CountCorrection;
+use crate::minisim::cell::{GROUPS, effective_groups, group_step};
+use crate::minisim::online::two_phase::Residual;
 use std::array::from_fn;
 
-/// The samples that curves are made of, see [`super::OnlineBank`].
+/// The samples that curves are made of, see [`crate::minisim::OnlineBank`].
 pub(super) struct Samples {
     /// Miss ratios of LRU per group of the large sample, at each size.
     pub(super) lru: Vec<[f64; GROUPS]>,

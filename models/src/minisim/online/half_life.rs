@@ -4,7 +4,7 @@
 //! A generation is the stretch of accesses over which distinct pages are counted before the
 //! half-life is reconsidered.
 
-use super::sample::Identity;
+use crate::minisim::sample::Identity;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! LRU at every size of a grid over sampled pages, from one stack of bounded depth.
 
-use super::cell::{GROUPS, effective_groups};
 use super::recent::RecentPages;
 use crate::count_correction::CountCorrection;
+use crate::minisim::cell::{GROUPS, effective_groups};
 use crate::stack_distance::LruStack;
 
 /// Weighted hits per size and group of pages. Pages deeper than the largest size miss at every

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Corrects the miss ratios of every policy over a small sample with those of LRU over a large one.
 
-use super::cell::{GROUPS, group_estimate};
 use crate::count_correction::CountCorrection;
+use crate::minisim::cell::{GROUPS, group_estimate};
 use std::array::from_fn;
 
 /// The ratios per group of a policy over the small sample, minus the part that follows from LRU

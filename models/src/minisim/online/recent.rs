@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sampled pages that were accessed recently, in two generations.
 
-use super::sample::Identity;
+use crate::minisim::sample::Identity;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every policy in miniature over the pages below a threshold, all the time or in bursts.
 
-use super::cell::Cell;
+use super::OnlineConfig;
 use super::duty::{Duty, Mode};
 use super::lru_grid::LruGrid;
-use super::online::{OnlineConfig, rate_of};
 use super::two_phase::Residual;
 use crate::count_correction::CountCorrection;
 use crate::error::Result;
+use crate::hash::rate_of;
+use crate::minisim::cell::Cell;
 use crate::policy::Requests;
 
 /// Number of accesses that are gathered before the caches run over them.

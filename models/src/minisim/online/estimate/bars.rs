@@ -2,7 +2,7 @@
 //! Corrections that widen error bars: few effective groups, and a sample whose size stands for a
 //! cache size only approximately.
 
-use super::cell::GROUPS;
+use crate::minisim::cell::GROUPS;
 use std::f64::consts::TAU;
 
 /// Half-width of a 95% interval, in standard errors.

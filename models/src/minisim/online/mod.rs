@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bank for an endless stream of accesses, fed by a sampler.
 
+mod change;
+mod duty;
 mod estimate;
+mod half_life;
+mod lru_grid;
+mod rates;
+mod recent;
+mod small_sample;
 #[cfg(test)]
 mod tests;
+mod two_phase;
 
 use super::bank::check_columns;
-use super::cell::group_estimate;
-use super::change::Change;
-use super::half_life::HalfLife;
-use super::lru_grid::LruGrid;
-use super::small_sample::SmallSample;
-use super::steps::Samples;
 use crate::ageing::Ageing;
-use crate::curve::Curve;
 use crate::error::{Error, Result};
-use crate::hash::page_hash;
+use crate::hash::{page_hash, rate_of};
 use crate::policy::{Candidate, Requests};
+use change::Change;
+use half_life::HalfLife;
+use lru_grid::LruGrid;
+use rates::{check_positive, scaled};
+use small_sample::SmallSample;
 
 /// Upper bound on the number of steps, each with its own weight, into which one batch is divided.
 const MAX_STEPS: u64 = 256;
@@ -45,7 +51,7 @@ pub struct OnlineConfig {
 /// Simulates every policy in miniature over a small sample of pages, and LRU over a large sample
 /// that includes the small one. Both samples are the pages whose hash is below a threshold, with
 /// the same hash. The LRU curve of the large sample corrects the other policies, see
-/// [`super::two_phase::Residual`]. Both thresholds can be lowered but never raised, since pages new
+/// [`two_phase::Residual`]. Both thresholds can be lowered but never raised, since pages new
 /// to a sample would count as cold. For a higher rate, start another bank.
 ///
 /// When the working set has been seen once, all counts so far are discarded, and the caches stay.
@@ -209,15 +215,6 @@ impl OnlineBank {
         self.change.take() && self.learnt()
     }
 
-    /// Sets the share of its accesses that the small sample's caches are fed, in bursts.
-    ///
-    /// # Errors
-    /// None, since the half-life it sets is never 0.
-    pub fn set_duty(&mut self, share: f64) -> Result<()> {
-        self.small.set_duty(share);
-        self.adjust_half_life()
-    }
-
     /// Runs the pending accesses through every cell.
     ///
     /// # Errors
@@ -237,57 +234,9 @@ impl OnlineBank {
         self.small.set_tunables(row, &policy.tunables)
     }
 
-    /// Lowers the threshold of the large sample, and that of the small one if it is above. A
-    /// threshold above the present one changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] on a threshold of 0; those of [`Self::access`].
-    pub fn lower(&mut self, threshold: u64) -> Result<()> {
-        check_positive("threshold", threshold)?;
-        if threshold < self.threshold {
-            let factor = rate_of(threshold) / self.rate();
-            let sizes = scaled(&self.config.sizes_pages, rate_of(threshold));
-            self.lru.lower(threshold, factor, sizes);
-            self.threshold = threshold;
-        }
-        self.lower_small(threshold)
-    }
-
-    /// Lowers the threshold of the small sample.
-    ///
-    /// # Errors
-    /// As [`Self::lower`].
-    pub fn lower_small(&mut self, threshold: u64) -> Result<()> {
-        check_positive("threshold", threshold)?;
-        if threshold >= self.small.threshold() {
-            return Ok(());
-        }
-        self.small.lower(threshold)?;
-        self.adjust_half_life()
-    }
-
-    fn adjust_half_life(&mut self) -> Result<()> {
-        let samples = self.small.samples_per_half_life(self.config.min_samples);
-        let samples = (samples as f64 / self.small_rate()) as u64;
-        self.half_life.set_least(samples.max(self.config.half_life.0));
-        self.ageing.set_half_life(Some(self.half_life.advance(0)))
-    }
-
     fn scale(&mut self, factor: f64) {
         self.lru.scale(factor);
         self.small.scale(factor);
-    }
-
-    /// Returns the rate of the large sample.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        rate_of(self.threshold)
-    }
-
-    /// Returns the rate of the small sample.
-    #[must_use]
-    pub fn small_rate(&self) -> f64 {
-        rate_of(self.small.threshold())
     }
 
     /// Returns the number of accesses to the large sample, and the number that the caches of the
@@ -352,40 +301,5 @@ impl OnlineBank {
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.small.page_bytes()
-    }
-
-    /// Returns one curve per policy, in the order of the configuration. `sampled` of a curve is the
-    /// number of accesses to the small sample that the curves rest on, each faded access counted by
-    /// its weight.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] when no access was sampled; those of [`Self::access`].
-    pub fn curves(&mut self) -> Result<Vec<Curve>> {
-        self.flush()?;
-        let sampled = if self.small.total() > 0.0 { self.small.sampled() } else { 0 };
-        crate::shards::check_sampled(&self.ageing, sampled)?;
-        let (rate, total) = (self.rate(), self.ageing.total());
-        let correction = self.lru.correction(total * rate, rate);
-        let lru = self.lru.ratios(total * rate);
-        let samples = Samples { lru, large: correction, small: self.small.correction() };
-        let lru = &samples.lru;
-        let lru: Vec<_> = lru.iter().map(|row| group_estimate(row, &samples.large)).collect();
-        let rows = self.small.residuals();
-        Ok(rows.iter().map(|residuals| self.curve(residuals, &lru, &samples)).collect())
-    }
-}
-
-pub(super) fn rate_of(threshold: u64) -> f64 {
-    threshold as f64 / 2f64.powi(64)
-}
-
-fn scaled(sizes_pages: &[u64], rate: f64) -> Vec<f64> {
-    sizes_pages.iter().map(|&size| size as f64 * rate).collect()
-}
-
-fn check_positive(name: &'static str, value: u64) -> Result<()> {
-    match value {
-        0 => Err(Error::argument(name, "0 is outside 1..")),
-        _ => Ok(()),
     }
 }

@@ -1,20 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts the counts of an [`OnlineBank`] into curves with error bars.
 
+mod bars;
+mod beyond;
+mod steps;
+
 use super::OnlineBank;
+use super::two_phase::{Residual, at_all};
 use crate::curve::Curve;
-use crate::minisim::bars::{few_groups, size_stderr, size_step};
-use crate::minisim::beyond::{Seen, extrapolate};
-use crate::minisim::steps::Samples;
-use crate::minisim::two_phase::{Residual, at_all};
+use crate::error::Result;
+use crate::minisim::cell::group_estimate;
+use crate::shards::check_sampled;
+use bars::{few_groups, size_stderr, size_step};
+use beyond::{Seen, extrapolate};
+use steps::Samples;
 
 impl OnlineBank {
-    pub(super) fn curve(
-        &self,
-        residuals: &[Residual],
-        lru: &[(f64, f64)],
-        samples: &Samples,
-    ) -> Curve {
+    /// Returns one curve per policy, in the order of the configuration. `sampled` of a curve is the
+    /// number of accesses to the small sample that the curves rest on, each faded access counted by
+    /// its weight.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when no access was sampled; those of [`Self::access`].
+    pub fn curves(&mut self) -> Result<Vec<Curve>> {
+        self.flush()?;
+        let sampled = if self.small.total() > 0.0 { self.small.sampled() } else { 0 };
+        check_sampled(&self.ageing, sampled)?;
+        let (rate, total) = (self.rate(), self.ageing.total());
+        let correction = self.lru.correction(total * rate, rate);
+        let lru = self.lru.ratios(total * rate);
+        let samples = Samples { lru, large: correction, small: self.small.correction() };
+        let lru = &samples.lru;
+        let lru: Vec<_> = lru.iter().map(|row| group_estimate(row, &samples.large)).collect();
+        let rows = self.small.residuals();
+        Ok(rows.iter().map(|residuals| self.curve(residuals, &lru, &samples)).collect())
+    }
+
+    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)], samples: &Samples) -> Curve {
         let sizes = &self.config.sizes_pages;
         let rows = at_all(sizes, &self.simulated, residuals);
         let (mut miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
