@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "bpf" / "sampler" / "kernels"
-PARTS = ROOT / "agent" / "src" / "bpf" / "sampler_parts.rs"
+PARTS = ROOT / "agent" / "src" / "bpf" / "sampler" / "parts.rs"
 FLAGS = ROOT / "bpf" / "include" / "clang.flags"
 UNPACKERS = {
     b"\x28\xb5\x2f\xfd": ("zstd", "-dcq"),

@@ -2,9 +2,9 @@
 //! Records the page cache accesses of a cgroup as a trace (`docs/reference/trace_format.md`).
 
 use crate::bpf::event::EventKind;
+use crate::bpf::layout::{Counts, Losses};
 use crate::bpf::sampler::Sampler;
-use crate::bpf::sampler_layout::{Counts, Losses};
-use crate::bpf::sampler_load::SamplerSizes;
+use crate::bpf::sampler::load::SamplerSizes;
 use crate::bpf::source::AccessSource;
 use crate::bpf::watch::Watch;
 use crate::cgroup::{Cgroup, tree};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The layout of the data that the sampler and the agent exchange. The agent's side is
- * agent/src/bpf/sampler_layout.rs, whose tests compare the sizes with those in the object file.
+ * agent/src/bpf/layout.rs, whose tests compare the sizes with those in the object file.
  */
 #ifndef CACHEPILOT_SAMPLER_LAYOUT_H
 #define CACHEPILOT_SAMPLER_LAYOUT_H

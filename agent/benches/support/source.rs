@@ -4,8 +4,8 @@
 
 use cachepilot_agent::Result;
 use cachepilot_agent::bpf::event::{Event, EventKind};
+use cachepilot_agent::bpf::layout::{Counts, Losses};
 use cachepilot_agent::bpf::sampler::PartState;
-use cachepilot_agent::bpf::sampler_layout::{Counts, Losses};
 use cachepilot_agent::bpf::source::AccessSource;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events of the sample: `struct event` of `bpf/sampler/layout.h` in Rust.
 
-use super::sampler_layout::u64_at;
+use super::layout::u64_at;
 use cachepilot_models::trace::Record;
 
 /// The access was a write.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every BPF object needs (programs, maps, links), and the sampler of page cache accesses.
 
-pub mod counted;
 pub mod event;
+pub mod layout;
 pub mod link;
 pub mod messages;
 pub mod program;
@@ -10,9 +10,6 @@ pub mod program;
 mod relocation_tests;
 pub mod ring;
 pub mod sampler;
-pub mod sampler_layout;
-pub mod sampler_load;
-pub mod sampler_parts;
 pub mod shares;
 pub mod source;
 pub mod watch;

@@ -3,7 +3,7 @@
 //! `bpf/sampler/kernels/README.md`. Code that needs something a kernel lacks must not be reachable
 //! on that kernel.
 
-use super::sampler_parts::{PARTS, Programs, Target, choose_of};
+use super::sampler::parts::{PARTS, Programs, Target, choose_of};
 use aya_obj::Object;
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;

@@ -2,7 +2,7 @@
 //! What both samplers share: the ring buffer of sampled accesses, the losses, and the requirements.
 
 use super::event::Event;
-use super::sampler_layout::Losses;
+use super::layout::Losses;
 use crate::error::{Error, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};

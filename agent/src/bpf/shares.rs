@@ -2,8 +2,8 @@
 //! The cgroups that the programs track, and what they store for each: its losses, and its share of
 //! the ring buffer.
 
+use super::layout::{self, Losses};
 use super::ring::map_of;
-use super::sampler_layout::{self as layout, Losses};
 use crate::error::{Error, Result};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object};
 

@@ -2,9 +2,9 @@
 //! The sources of sampled accesses.
 
 use super::event::Event;
+use super::layout::{Counts, Losses};
+use super::sampler::load::SamplerSizes;
 use super::sampler::{PartState, Sampler};
-use super::sampler_layout::{Counts, Losses};
-use super::sampler_load::SamplerSizes;
 use super::watch::Watch;
 use crate::error::Result;
 use std::collections::HashMap;

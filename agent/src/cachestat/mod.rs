@@ -17,7 +17,7 @@ pub use self::report::{AROUND, CgroupReport, Counted, MULTIPLES, Point, Predicte
 
 use self::recent::{Recent, WorkingSets};
 use crate::bpf::sampler::Sampler;
-use crate::bpf::sampler_load::{MAX_CGROUPS, SamplerSizes};
+use crate::bpf::sampler::load::{MAX_CGROUPS, SamplerSizes};
 use crate::bpf::source::AccessSource;
 use crate::cgroup::fs::CgroupFs;
 use crate::cgroup::{self, Cgroup};

@@ -3,8 +3,8 @@
 
 use super::working_set::WorkingSet;
 use crate::bpf::event::{Event, EventKind};
+use crate::bpf::layout::{Counts, Losses};
 use crate::bpf::sampler::PartState;
-use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::error::Result;
 use cachepilot_models::hash::page_hash;

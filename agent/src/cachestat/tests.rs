@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::bpf::sampler_layout::Losses;
+use crate::bpf::layout::Losses;
 use crate::node::kernel::fake::{Fake, MIB};
 use crate::node::kernel::sampling::tests::Source;
 

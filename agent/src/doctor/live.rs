@@ -4,8 +4,8 @@
 use super::canary::{Canary, MAPPED_PAGES, READ_PAGES, SENT_PAGES, WRITTEN_PAGES, forget_cached};
 use super::{Check, LIVE, Options};
 use crate::bpf::event::{Event, EventKind};
-use crate::bpf::sampler_layout::Counts;
-use crate::bpf::sampler_load::SamplerSizes;
+use crate::bpf::layout::Counts;
+use crate::bpf::sampler::load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::check_kernel;
 use crate::error::Result;

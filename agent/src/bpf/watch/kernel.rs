@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What watching needs of the kernel, through the programs and maps of `watch.bpf.c`.
 
+use crate::bpf::layout::{self as layout, Counts, Losses};
 use crate::bpf::ring::map_of;
 use crate::bpf::sampler::attach_one;
-use crate::bpf::sampler_layout::{self as layout, Counts, Losses};
-use crate::bpf::sampler_parts::Target;
+use crate::bpf::sampler::parts::Target;
 use crate::bpf::shares;
 use crate::error::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};

@@ -3,7 +3,7 @@
 
 use super::kernel::{Kernel, Read};
 use super::rest::Rest;
-use crate::bpf::sampler_layout::{Counts, Losses, READ_AT_ONCE};
+use crate::bpf::layout::{Counts, Losses, READ_AT_ONCE};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

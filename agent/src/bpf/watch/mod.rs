@@ -9,11 +9,11 @@ mod rest;
 mod tests;
 
 use super::event::Event;
+use super::layout::{Counts, Losses};
 use super::ring::{Ring, kernel_types, recursions};
+use super::sampler::load::{SamplerSizes, set_sizes};
+use super::sampler::parts::{PARTS, Target};
 use super::sampler::{PartState, attach_one};
-use super::sampler_layout::{Counts, Losses};
-use super::sampler_load::{SamplerSizes, set_sizes};
-use super::sampler_parts::{PARTS, Target};
 use super::source::AccessSource;
 use crate::error::{Error, Result};
 use libbpf_rs::btf::types as kinds;

@@ -3,7 +3,7 @@
 
 use super::kernel::{Kernel, REST, Read};
 use super::*;
-use crate::bpf::sampler_layout as layout;
+use crate::bpf::layout;
 use libbpf_rs::btf::{Btf, HasSize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! The memory that the agent itself needs by its configuration, which service managers have to
 //! allow.
 
-use crate::bpf::sampler_layout::{COUNTS_BYTES, COUNTS_PART};
+use crate::bpf::layout::{COUNTS_BYTES, COUNTS_PART};
 use crate::curves::CurvesSettings;
 use crate::node::kernel::config::KernelConfig;
 

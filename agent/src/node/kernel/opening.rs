@@ -5,7 +5,7 @@ use super::KernelNode;
 use super::config::{KernelConfig, KernelKind};
 use super::host::{Host, budget_bytes};
 use super::policy::{CacheExt, PolicyControl};
-use crate::bpf::sampler_load::SamplerSizes;
+use crate::bpf::sampler::load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::cgroup::fs::CgroupFs;

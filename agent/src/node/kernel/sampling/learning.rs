@@ -3,7 +3,7 @@
 //! learnt.
 
 use crate::bpf::event::{Event, EventKind};
-use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::bpf::layout::{Counts, Losses};
 use crate::curves::{Budget, CurvesConfig, Generations, Measured, TenantCurves};
 use crate::node::kernel::sampling::waiting::Waiting;
 use crate::wire;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Losses of one tenant's events since its curves were last judged.
 
-use crate::bpf::sampler_layout::Losses;
+use crate::bpf::layout::Losses;
 use crate::bpf::source::AccessSource;
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ mod waiting;
 use self::learning::{Having, Learning};
 use self::lost::Lost;
 use self::room::Room;
-use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::bpf::layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
 use crate::error::Result;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::bpf::event::{Event, EventKind};
+use crate::bpf::layout::{Counts, Losses};
 use crate::bpf::sampler::PartState;
-use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::curves::LEAST_SHARE_BYTES;
 use crate::error::Error;
 use cachepilot_models::hash::page_hash;

@@ -7,7 +7,7 @@ pub mod found;
 pub mod memory;
 pub(super) mod tasks;
 
-use crate::bpf::sampler_layout::Counts;
+use crate::bpf::layout::Counts;
 use crate::cgroup::Cgroup;
 use crate::cgroup::fs::CgroupFs;
 use crate::error::Result;

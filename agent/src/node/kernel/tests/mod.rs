@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::bpf::sampler_layout::Counts;
+use crate::bpf::layout::Counts;
 use crate::cgroup::Cgroup;
 use crate::node::kernel::fake::{Fake, MIB};
 use crate::node::kernel::policy::{Counting, Deciding};

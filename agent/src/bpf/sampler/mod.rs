@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sampler's BPF programs: loaded, attached to the functions that this kernel has, and read.
 
-use super::counted;
+mod counted;
+pub mod load;
+pub mod parts;
+
 use super::event::Event;
+use super::layout::{Counts, Losses};
 use super::ring::{Ring, kernel_types, recursions};
-use super::sampler_layout::{Counts, Losses};
-use super::sampler_load::{SamplerSizes, load};
-use super::sampler_parts::{PARTS, Part, Programs, Target, choose, functions};
 use super::shares;
 use crate::error::{Error, Result};
 use libbpf_rs::{Link, Object};
+use load::{SamplerSizes, load};
+use parts::{PARTS, Part, Programs, Target, choose, functions};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
@@ -182,8 +185,8 @@ pub(super) fn attach_one(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::sampler_layout as layout;
     use super::*;
+    use crate::bpf::layout;
     use libbpf_rs::ObjectBuilder;
     use libbpf_rs::btf::{Btf, HasSize, types as kinds};
     use std::path::Path;

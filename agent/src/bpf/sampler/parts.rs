@@ -122,7 +122,7 @@ mod tests {
     fn what_a_kernel_lacks_is_named_with_its_alternatives() {
         let dir = tempfile::tempdir().unwrap();
         // The object's own types represent a kernel without any of the functions.
-        let types = super::super::sampler::tests::types(dir.path());
+        let types = crate::bpf::sampler::tests::types(dir.path());
         for part in &PARTS {
             assert!(choose(part, &types).is_empty(), "{}", part.name);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loads the sampler: all of its parts, or those that the running kernel accepts.
 
-use super::messages::{self, Recording};
-use super::sampler_layout::COUNTS_PART;
-use super::sampler_parts::Programs;
+use super::parts::Programs;
+use crate::bpf::layout::COUNTS_PART;
+use crate::bpf::messages::{self, Recording};
 use crate::error::{Error, Result};
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 
@@ -101,7 +101,7 @@ pub fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::sampler_parts::Target;
+    use crate::bpf::sampler::parts::Target;
     use std::cell::RefCell;
 
     const READS: Programs = &[("read", Target::Function("read"))];

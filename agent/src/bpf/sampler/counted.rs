@@ -3,8 +3,8 @@
 //! are divided into parts of [`COUNTS_PART`] slots; each part is a map that exists while one of its
 //! slots is in use.
 
-use super::ring::map_of;
-use super::sampler_layout::{COUNTS_BYTES, COUNTS_PART, Counts};
+use crate::bpf::layout::{COUNTS_BYTES, COUNTS_PART, Counts};
+use crate::bpf::ring::map_of;
 use crate::error::{Error, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object};
 use std::cell::RefCell;
@@ -120,7 +120,7 @@ fn read_part(map: i32, values: &mut [u8]) -> io::Result<()> {
             ptr::null(),
         )
     };
-    match super::checked(status) {
+    match crate::bpf::checked(status) {
         // The error means that there are no more entries.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
         result => drop(result?),
