@@ -2,9 +2,7 @@
 //! Carries out an action on one tenant: checks it as a whole, performs it, and reads the result
 //! back.
 
-use super::cache::attachable;
-use super::limit::Change;
-use super::tenant::Tenant;
+use super::tenant::{Change, Tenant, attachable};
 use crate::error::Result;
 use crate::wire;
 use crate::wire::result::Outcome;

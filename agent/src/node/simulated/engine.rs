@@ -3,12 +3,10 @@
 //! limits, and tenants that appear and disappear. A turn is the moment at which an operation
 //! continues. Events at the same time are processed in the order in which they were created.
 
-use super::config::{SimulationConfig, TenantConfig};
+use super::config::{PAGE_BYTES, SimulationConfig, TenantConfig};
 use super::device::Device;
-use super::limit::PAGE_BYTES;
-use super::tenant::{Common, Tenant};
+use super::tenant::{Abandoned, Common, Tenant};
 use super::warming::Warming;
-use super::workload::Abandoned;
 use crate::curves::CurvesConfig;
 use crate::error::Result;
 use cachepilot_models::hash::page_hash;

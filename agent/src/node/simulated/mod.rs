@@ -13,28 +13,18 @@
 //! machine: 6 to 8 million accesses per second of CPU time, of which 15% miss, with four tenants of
 //! 16,384 pages and next to no curves. The cost of curves is extra.
 
+mod accesses;
 mod apply;
-mod cache;
 mod clock;
 mod config;
-mod counters;
 mod device;
 mod engine;
 mod folder;
-mod learning;
-mod limit;
-mod phases;
-mod refaults;
-mod source;
-mod stream;
-mod synthetic;
-mod tasks;
 mod tenant;
 #[cfg(test)]
 mod tests;
 mod validate;
 mod warming;
-mod workload;
 
 pub use clock::{Clock, Lag, SystemClock};
 pub use config::{
@@ -172,7 +162,6 @@ impl Node for SimulatedNode {
         let mut tenants: Vec<wire::Tenant> =
             self.engine.tenants().map(|tenant| tenant.observe(now_ns)).collect();
         tenants.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
-        let lost = |tenant: &mut tenant::Tenant| tenant.workload.stream.cache.lost_evictions();
         Ok(Observation {
             time_us: (self.start + Duration::from_nanos(now_ns)).as_micros() as u64,
             budget_bytes: self.budget_bytes,
@@ -180,7 +169,11 @@ impl Node for SimulatedNode {
             device: self.engine.device.wire(),
             tenants,
             loss: wire::Loss {
-                dropped_events_total: self.engine.tenants().map(lost).sum(),
+                dropped_events_total: self
+                    .engine
+                    .tenants()
+                    .map(|tenant| tenant.lost_evictions())
+                    .sum(),
                 untracked_tenants_total: 0,
                 failed_reads_total: self.engine.failures(),
             },

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks of a simulation's values. Every message names the key and what is allowed.
 
-use super::config::{PhaseConfig, SimulationConfig, SourceConfig, TenantConfig};
-use super::limit::PAGE_BYTES;
+use super::config::{PAGE_BYTES, PhaseConfig, SimulationConfig, SourceConfig, TenantConfig};
 use cachepilot_models::policy::MAX_CAPACITY_PAGES;
 use std::fmt::Display;
 use std::ops::RangeInclusive;

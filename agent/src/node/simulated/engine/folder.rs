@@ -100,7 +100,7 @@ impl Engine {
         };
         let mut tenant = self.make(&slot, self.next_id).map_err(|e| e.to_string())?;
         let pages = self.warming.so_far(name_of(&wanted.file));
-        tenant.workload.stream.cache.adopt(pages).map_err(|e| e.to_string())?;
+        tenant.adopt(pages).map_err(|e| e.to_string())?;
         self.end(|slot| slot.file.as_deref() == file);
         let is_free = |slot: &Slot| matches!(slot.stage, Stage::Gone(_)) && slot.turns == 0;
         let i = self.slots.iter().position(is_free).unwrap_or(self.slots.len());

@@ -4,7 +4,7 @@
 //! when all of these were read. Files are used because a program that moves a definition from
 //! folder to folder can move these too, and needs no other connection to a node.
 
-use super::super::limit::PAGE_BYTES;
+use super::super::config::PAGE_BYTES;
 use super::super::tenant::Tenant;
 use super::super::validate::MAX_TENANTS;
 use super::super::warming::Warming;
@@ -113,7 +113,7 @@ impl PageFiles {
         let asked = self.path(Kind::Asked, name);
         let most_bytes = number(read(&asked, MAX_ASKED_BYTES)?.trim_ascii())
             .ok_or("not one decimal number of bytes")?;
-        let keys = tenant.workload.stream.cache.last_used(most_bytes / PAGE_BYTES);
+        let keys = tenant.last_used(most_bytes / PAGE_BYTES);
         let text = page_list::text(&keys, &tenant.cgroup);
         // The file is written under another name first, so that a reader never finds half of it.
         let part = self.folder.join(format!(".{}", Kind::Pages.file(name)));

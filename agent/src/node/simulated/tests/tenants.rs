@@ -129,7 +129,10 @@ fn a_tenant_that_stops_counts_once_whatever_stopped_it() {
     run(&mut node, 0.5);
     assert_eq!(failures(&mut node), 1);
     let stopped = tenant(&mut node, "/resized").distrust;
-    assert!(stopped.starts_with("stopped: ") && stopped.contains("pages are not in 1..="), "{stopped}");
+    assert!(
+        stopped.starts_with("stopped: ") && stopped.contains("pages are not in 1..="),
+        "{stopped}"
+    );
     find(&mut node, "/learnt", |tenant| {
         tenant.stop(&Error::Node("its curves".into()));
         tenant.stop(&Error::Node("its tasks".into()));

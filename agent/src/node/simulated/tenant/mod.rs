@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One present tenant: its workload, its limit, its policy.
 
-use super::cache::{PageCache, attachable};
-use super::config::TenantConfig;
-use super::learning::Learning;
-use super::limit::{Change, Limit, PAGE_BYTES};
-use super::phases::Phases;
-use super::stream::Stream;
-use super::workload::Workload;
+mod cache;
+mod counters;
+mod learning;
+mod limit;
+mod refaults;
+mod stream;
+mod tasks;
+mod workload;
+
+pub(super) use cache::attachable;
+pub(super) use limit::Change;
+pub(super) use workload::Abandoned;
+
+use super::accesses::Phases;
+use super::config::{PAGE_BYTES, TenantConfig};
 use crate::curves::CurvesConfig;
 use crate::error::{Error, Result};
 use crate::wire;
+use cache::PageCache;
+use learning::Learning;
+use limit::Limit;
+use stream::Stream;
+use workload::Workload;
 
 /// What all tenants of a node share.
 pub(super) struct Common<'a> {
@@ -71,6 +84,22 @@ impl Tenant {
     /// Stops its operations for good. The first reason stays.
     pub(super) fn stop(&mut self, error: &Error) {
         self.failure.get_or_insert_with(|| error.to_string());
+    }
+
+    /// Adds pages that were read for it to its empty page cache, oldest first.
+    pub(super) fn adopt(&mut self, keys: &[u64]) -> Result<()> {
+        self.workload.stream.cache.adopt(keys)
+    }
+
+    /// Its cached pages in the order of their last use; if there are more than `most_pages`, only
+    /// the last ones.
+    pub(super) fn last_used(&self, most_pages: u64) -> Vec<u64> {
+        self.workload.stream.cache.last_used(most_pages)
+    }
+
+    /// Number of evictions that were not logged: 0, unless the log is too short.
+    pub(super) fn lost_evictions(&self) -> u64 {
+        self.workload.stream.cache.lost_evictions()
     }
 
     fn file_bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 //! Named tasks of a simulated tenant. The tasks of a trace have no names, so their ids serve as
 //! names.
 
-use super::tenant::Tenant;
+use super::Tenant;
 use crate::error::Result;
 use crate::node::task_names::TaskNames;
 use crate::wire;
@@ -44,7 +44,7 @@ impl Tasks {
 
 impl Tenant {
     /// Sets the names of its tasks as in a plan.
-    pub(super) fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
+    pub(in super::super) fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
         let own = named.iter().find(|one| one.cgroup_id == self.cgroup_id);
         self.workload.stream.learning.tasks.names = own.map(TaskNames::of);
         if let Err(error) = self.follow_tasks() {

@@ -2,10 +2,10 @@
 //! The curves of one tenant. This is the only module of the simulation that knows how curves are
 //! learnt.
 
-use super::source::Accesses;
 use super::tasks::Tasks;
 use crate::curves::{CurvesConfig, Measured, TenantCurves};
 use crate::error::Result;
+use crate::node::simulated::accesses::Accesses;
 use crate::wire;
 use cachepilot_models::policy::Requests;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The phases of a tenant: the source of its accesses, and until when.
 
-use super::config::PhaseConfig;
-use super::source::{self, AccessSource, Accesses};
+use super::{AccessSource, Accesses};
 use crate::error::Result;
+use crate::node::simulated::config::PhaseConfig;
 use cachepilot_models::hash::page_hash;
 
 enum End {
@@ -26,12 +26,12 @@ impl Phase {
             (_, _, Some(passes)) => End::AfterPasses(passes),
             (None, None, None) => End::Never,
         };
-        Ok(Self { source: source::open(&config.source, seed)?, end })
+        Ok(Self { source: super::open(&config.source, seed)?, end })
     }
 }
 
 /// The phases of one tenant, in order; the last one never ends.
-pub(super) struct Phases {
+pub(in super::super) struct Phases {
     phases: Vec<Phase>,
     current: usize,
     began_ns: u64,
@@ -41,14 +41,19 @@ pub(super) struct Phases {
 
 impl Phases {
     /// Opens all sources, so that mistakes in files are found at the start.
-    pub(super) fn new(configs: &[PhaseConfig], seed: u64, now_ns: u64) -> Result<Self> {
+    pub(in super::super) fn new(configs: &[PhaseConfig], seed: u64, now_ns: u64) -> Result<Self> {
         let open = |(i, config)| Phase::new(config, page_hash(seed ^ i as u64));
         let phases = configs.iter().enumerate().map(open).collect::<Result<_>>()?;
         Ok(Self { phases, current: 0, began_ns: now_ns, accesses: 0, passes: 0 })
     }
 
     /// Replaces `out` by the next accesses of one phase, at least one and at most `count`.
-    pub(super) fn fill(&mut self, now_ns: u64, count: usize, out: &mut Accesses) -> Result<()> {
+    pub(in super::super) fn fill(
+        &mut self,
+        now_ns: u64,
+        count: usize,
+        out: &mut Accesses,
+    ) -> Result<()> {
         out.clear();
         if self.is_over(now_ns) {
             self.current += 1;

@@ -5,9 +5,9 @@
 //! two operations never wait for the same read.
 
 use super::counters::Counters;
-use super::device::Device;
 use super::stream::Stream;
 use crate::error::Result;
+use crate::node::simulated::device::Device;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
@@ -28,11 +28,11 @@ struct Operation {
 }
 
 /// Operations whose tenant is gone. The device still serves their reads.
-pub(super) struct Abandoned(Vec<Operation>);
+pub(in super::super) struct Abandoned(Vec<Operation>);
 
 impl Abandoned {
     /// The last turn of an operation.
-    pub(super) fn turn(&self, number: u32, now_ns: u64, device: &mut Device) {
+    pub(in super::super) fn turn(&self, number: u32, now_ns: u64, device: &mut Device) {
         if let State::Reading { submitted_ns, .. } = self.0[number as usize].state {
             device.complete(submitted_ns, now_ns);
         }
@@ -40,7 +40,7 @@ impl Abandoned {
 }
 
 /// The operations of one tenant.
-pub(super) struct Workload {
+pub(in super::super) struct Workload {
     pub(super) stream: Stream,
     pub(super) counters: Counters,
     operations: Vec<Operation>,
@@ -61,13 +61,18 @@ impl Workload {
     }
 
     /// The time of each operation's first turn, spread over a service time.
-    pub(super) fn first_turns(&self, now_ns: u64) -> impl Iterator<Item = u64> {
+    pub(in super::super) fn first_turns(&self, now_ns: u64) -> impl Iterator<Item = u64> {
         let (count, service_ns) = (self.operations.len() as u64, self.service_ns);
         (0..count).map(move |i| now_ns + i * service_ns / count)
     }
 
     /// Continues an operation whose read or service has ended. Returns the time of its next turn.
-    pub(super) fn turn(&mut self, number: u32, now_ns: u64, device: &mut Device) -> Result<u64> {
+    pub(in super::super) fn turn(
+        &mut self,
+        number: u32,
+        now_ns: u64,
+        device: &mut Device,
+    ) -> Result<u64> {
         let mut operation = self.operations[number as usize];
         match operation.state {
             State::Idle => self.begin(&mut operation, now_ns),
@@ -86,12 +91,12 @@ impl Workload {
     }
 
     /// Ends all operations in their present state.
-    pub(super) fn abandon(&self) -> Abandoned {
+    pub(in super::super) fn abandon(&self) -> Abandoned {
         Abandoned(self.operations.clone())
     }
 
     /// The last turn of an operation that does not continue. Its read, if any, has ended.
-    pub(super) fn last_turn(&mut self, number: u32, now_ns: u64, device: &mut Device) {
+    pub(in super::super) fn last_turn(&mut self, number: u32, now_ns: u64, device: &mut Device) {
         let state = &mut self.operations[number as usize].state;
         if let State::Reading { submitted_ns, refault } = *state {
             *state = State::Idle;

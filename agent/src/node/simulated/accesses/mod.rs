@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sources of a tenant's accesses: recorded traces here, synthetic ones in `synthetic`.
+//! What a tenant accesses: recorded traces here, synthetic sources in `synthetic`, one after the
+//! other as `phases`.
+
+mod phases;
+mod synthetic;
+
+pub(super) use phases::Phases;
 
 use super::config::SourceConfig;
-use super::synthetic::{Loop, Mix, Uniform, Zipf};
 use crate::error::Result;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::{self, Chunk, OpenOptions, TraceReader};
 use std::path::PathBuf;
+use synthetic::{Loop, Mix, Uniform, Zipf};
 
 /// Accesses in order: page keys, and a task for each (0: unknown).
 #[derive(Debug, Default)]

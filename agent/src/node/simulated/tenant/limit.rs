@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory limit of one tenant, which is raised at once and lowered in steps.
 
-/// Bytes of a page.
-pub(super) const PAGE_BYTES: u64 = 4096;
+use crate::node::simulated::config::PAGE_BYTES;
 
 /// A limit on the page cache and the memory that cannot be reclaimed together; 0 bytes means no
 /// limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Limit {
-    pub(super) now_bytes: u64,
-    pub(super) target_bytes: u64,
-    pub(super) initial_bytes: u64,
-    pub(super) floor_bytes: u64,
-    pub(super) anon_bytes: u64,
+pub(in super::super) struct Limit {
+    pub(in super::super) now_bytes: u64,
+    pub(in super::super) target_bytes: u64,
+    pub(in super::super) initial_bytes: u64,
+    pub(in super::super) floor_bytes: u64,
+    pub(in super::super) anon_bytes: u64,
     /// The memory of the node, which takes the place of a limit if there is none.
-    pub(super) budget_bytes: u64,
+    pub(in super::super) budget_bytes: u64,
 }
 
 /// The result of setting a limit or a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(in super::super) enum Change {
     None,
     Done,
     Started,
@@ -27,7 +26,7 @@ pub(super) enum Change {
 
 impl Limit {
     /// The reason why a limit of `bytes` is refused; `None` if it is allowed.
-    pub(super) fn refuses(&self, bytes: u64) -> Option<String> {
+    pub(in super::super) fn refuses(&self, bytes: u64) -> Option<String> {
         if bytes == 0 {
             return None;
         }
@@ -45,7 +44,7 @@ impl Limit {
 
     /// Sets the target of the limit. It is reached at once unless pages must be reclaimed for it;
     /// `file_bytes` is the size of the page cache.
-    pub(super) fn set(&mut self, bytes: u64, file_bytes: u64) -> Change {
+    pub(in super::super) fn set(&mut self, bytes: u64, file_bytes: u64) -> Change {
         if bytes == self.target_bytes {
             return if self.is_moving() { Change::Started } else { Change::None };
         }
@@ -59,19 +58,19 @@ impl Limit {
         Change::Started
     }
 
-    pub(super) fn is_moving(&self) -> bool {
+    pub(in super::super) fn is_moving(&self) -> bool {
         self.now_bytes != self.target_bytes
     }
 
     /// Lowers the limit by at most `most_bytes`.
-    pub(super) fn step(&mut self, most_bytes: u64) {
+    pub(in super::super) fn step(&mut self, most_bytes: u64) {
         if self.is_moving() {
             self.now_bytes = self.target_bytes.max(self.now_bytes.saturating_sub(most_bytes));
         }
     }
 
     /// The number of pages that the page cache may have now.
-    pub(super) fn cache_pages(&self) -> u64 {
+    pub(in super::super) fn cache_pages(&self) -> u64 {
         ((self.or_budget(self.now_bytes).saturating_sub(self.anon_bytes)) / PAGE_BYTES).max(1)
     }
 

@@ -2,10 +2,10 @@
 //! The page cache of one tenant: the real policy files on a simulated cache. Its policy and its
 //! size can be changed without losing cached pages.
 
-use super::limit::PAGE_BYTES;
 use super::refaults::Refaults;
-use super::source::Accesses;
 use crate::error::Result;
+use crate::node::simulated::accesses::Accesses;
+use crate::node::simulated::config::PAGE_BYTES;
 use crate::wire;
 use cachepilot_models::policy::{
     Candidate, Instance, InstanceConfig, KERNEL_BATCH, Requests, resolve,
@@ -44,7 +44,7 @@ pub(super) struct PageCache {
 }
 
 /// The policy or variant with this name on the wire; `None` if it cannot be attached.
-pub(super) fn attachable(name: &str) -> Option<Candidate> {
+pub(in super::super) fn attachable(name: &str) -> Option<Candidate> {
     if name == wire::DEFAULT_POLICY {
         return resolve(DEFAULT_MODEL).ok();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Accesses that follow a probability law instead of a recording.
 
-use super::source::{AccessSource, Accesses};
+use super::{AccessSource, Accesses};
 use crate::error::Result;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

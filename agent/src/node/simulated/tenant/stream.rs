@@ -9,9 +9,8 @@
 
 use super::cache::{Fate, PageCache};
 use super::learning::Learning;
-use super::phases::Phases;
-use super::source::Accesses;
 use crate::error::Result;
+use crate::node::simulated::accesses::{Accesses, Phases};
 
 const MAX_BLOCK: usize = 512;
 /// A block that lasted less is followed by one twice as long.
