@@ -5,6 +5,7 @@
 use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
 use crate::wire;
+use cachepilot_models::hash::rate_of;
 use cachepilot_models::minisim::Counterfactuals;
 use cachepilot_models::policy::Requests;
 
@@ -149,7 +150,7 @@ impl TenantCounterfactuals {
 impl CurvesConfig {
     /// The simulated size for a page cache of `size_bytes`, pages.
     fn simulated_pages(&self, size_bytes: u64, threshold: u64) -> u64 {
-        let rate = (threshold as f64 / 2f64.powi(64)).max(f64::MIN_POSITIVE);
+        let rate = rate_of(threshold).max(f64::MIN_POSITIVE);
         let all = LARGEST_SHARE * self.sample_pages as f64 / rate;
         ((size_bytes / PAGE_BYTES) as f64).min(all) as u64
     }

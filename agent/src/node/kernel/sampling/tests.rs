@@ -6,6 +6,7 @@ use crate::bpf::layout::{Counts, Losses};
 use crate::bpf::sampler::PartState;
 use crate::curves::LEAST_SHARE_BYTES;
 use crate::error::Error;
+use crate::node::kernel::tenant::found::Found;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
 use std::sync::{Arc, Mutex};
