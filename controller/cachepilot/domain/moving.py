@@ -151,7 +151,8 @@ class Rehearsal:
 
     `moves` are the rehearsed moves. Tenants are measured with their present limits since `since_s`,
     have the new limits since `begun_s`, and are judged since `ready_s`. Everything was met at
-    `met_s`, or something was missed at `missed_s`.
+    `met_s`, or it was found at `missed_s` that something is missed or was not measured with its
+    new limit.
     """
 
     nodes: tuple[Rehearsed, ...]

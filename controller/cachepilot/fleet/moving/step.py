@@ -113,6 +113,10 @@ def _judged_rehearsal(
         return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
         return _rehearsed_on(rollout, waiting, found, seen)
+    why = rehearsing.untried(found, seen.operated)
+    if why:
+        failed = replace(waiting, rehearsal=replace(found, missed_s=seen.now_s))
+        return _skipped(rollout, failed, seen, why)
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
     is_home = move.cgroup in seen.nodes[move.from_node].tenants
