@@ -19,9 +19,9 @@ from cachepilot.api.app import create_app
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.service import Past
 from cachepilot.api.serving.events import Events
+from cachepilot.api.serving.fleet_plans import FleetPlans
 from cachepilot.api.serving.free_files import FreeFiles
 from cachepilot.api.serving.peer import NamedPeer, telling_context
-from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.serving.timed_headers import TimedHeaders
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
@@ -144,9 +144,9 @@ class Controller:
 class _Http(uvicorn.Server):
     """An HTTP server that ignores signals: the controller handles them and ends sessions, too."""
 
-    def __init__(self, config: uvicorn.Config, events: Events, answers: SharedAnswer[Any]) -> None:
+    def __init__(self, config: uvicorn.Config, events: Events, plans: FleetPlans) -> None:
         super().__init__(config)
-        self._events, self._answers = events, answers
+        self._events, self._plans = events, plans
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; raise InputError if the address cannot be bound.
@@ -168,7 +168,7 @@ class _Http(uvicorn.Server):
         """Close event streams first, because the server waits for open streams."""
         self._events.close()
         await super().shutdown(sockets)
-        self._answers.close()
+        self._plans.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -207,7 +207,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
             proxy_headers=False, **options,
         ),
         app.state.events,
-        app.state.consolidated,
+        app.state.plans,
     )  # fmt: skip
 
 
