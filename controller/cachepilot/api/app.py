@@ -85,6 +85,9 @@ async def _on_store_failure(_request: Request, error: Exception) -> Response:
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        at, why = first["loc"][-1], first["ctx"]["error"]
+        return _refusal(422, f"body: no JSON from character {at} on: {why} (allowed: JSON)")
     # The first part of the location is "body" or "query", which the client knows.
     where = ".".join(str(part) for part in first["loc"][1:]) or "body"
     if first["type"] == "extra_forbidden":

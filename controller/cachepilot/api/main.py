@@ -9,7 +9,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +94,26 @@ class Controller:
     async def start(self) -> None:
         """Begin to listen for agents; raise InputError if the address cannot be bound."""
         await self.server.start()
-        self._tasks = [
-            asyncio.create_task(self._scraper.run()),
-            asyncio.create_task(self._prune()),
-            asyncio.create_task(self._silence.run()),
-            asyncio.create_task(self._tell_refusals()),
-            asyncio.create_task(self._move()),
-        ]
-        if self.config.free_dir is not None:
-            self._tasks.append(asyncio.create_task(self._tell_free(self.config.free_dir)))
+        work = {
+            "scraping of applications": self._scraper.run,
+            "pruning of the store": self._prune,
+            "watch for silent nodes": self._silence.run,
+            "history of refusals": self._tell_refusals,
+            "consolidation": self._move,
+        }
+        folder = self.config.free_dir
+        if folder is not None:
+            work["free_dir"] = partial(self._tell_free, folder)
+        self._tasks = [asyncio.create_task(self._go_on(*one)) for one in work.items()]
+
+    async def _go_on(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run work that never ends. If it fails, log that and begin it again."""
+        while True:
+            try:
+                await run()
+            except Exception:
+                LOG.exception("%s: failed, and begins again", what)
+            await asyncio.sleep(self.config.interval_ms / 1000)
 
     async def stop(self) -> None:
         """End sessions first, then the background tasks; close the store last."""
@@ -115,11 +127,7 @@ class Controller:
     async def _move(self) -> None:
         while True:
             await asyncio.sleep(self.config.interval_ms / 1000)
-            try:
-                await asyncio.to_thread(self.mover.tick)
-            except Exception:
-                # An error in one step must not prevent later steps, which may have to undo a move.
-                LOG.exception("consolidation: a step failed, and is tried again")
+            await asyncio.to_thread(self.mover.tick)
 
     async def _tell_refusals(self) -> None:
         while True:
