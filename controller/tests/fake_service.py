@@ -30,7 +30,7 @@ from cachepilot.domain.slos import VERDICTS
 from cachepilot.errors import InputError
 from cachepilot.node.shown.changes import Changes
 from cachepilot.plan.explanation import Explanation, RankedPolicy
-from cachepilot.sense.wire_curves import value_at
+from cachepilot.sense.curves.wire_curves import value_at
 
 MIB = 1 << 20
 NOW_S = 1_790_000_000.0

@@ -95,6 +95,12 @@ class Held:
         """Return the state of the move."""
         return self.rollout.moves[0].state
 
+    def operated(self) -> frozenset[str]:
+        """Return the tenants whose limits operators decide, as the next look of the rollout."""
+        moved = self.rollout.present
+        assert moved is not None
+        return self.mover._look(self.rollout, moved).operated
+
     def pins(self) -> list[tuple[str, str | None, int | None, int | None]]:
         """Return the pins in force, after checking that the same pins are stored."""
         found = self.fleet.asked().pins

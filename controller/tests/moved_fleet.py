@@ -61,7 +61,9 @@ class MovedFleet:
     rests: list[Rest] = field(default_factory=list)
     """The arguments of all calls of `plan`."""
     kept_limits: set[str] = field(default_factory=set)
-    """Tenants whose limits are set by others."""
+    """Tenants whose limits are set by operators."""
+    unset_limits: set[str] = field(default_factory=set)
+    """Tenants whose planned limits their nodes do not carry out."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     interval_s: float = 1.0
@@ -92,7 +94,8 @@ class MovedFleet:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]
-                is_pinned = (cgroup, name) in pins(self.rollout) and cgroup not in self.kept_limits
+                others = self.kept_limits | self.unset_limits
+                is_pinned = (cgroup, name) in pins(self.rollout) and cgroup not in others
                 if is_pinned and name not in self.targets:
                     limit = pins(self.rollout)[cgroup, name].limit_bytes
                     told = replace(self.squeezed.get(cgroup, told), limit_bytes=limit)
@@ -110,7 +113,10 @@ class MovedFleet:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
         nodes = {name: self._node(name) for name in self.there}
-        return Observation(self.now_s, where, "", self.refused, nodes, self.interval_s, self.warmth)
+        operated = frozenset(self.kept_limits)
+        return Observation(
+            self.now_s, where, "", self.refused, nodes, self.interval_s, self.warmth, operated
+        )
 
     def tick(self) -> Step:
         self.now_s += self.interval_s

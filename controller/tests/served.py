@@ -38,5 +38,5 @@ def served(
         app.state.events.close()
         server.should_exit = True
         thread.join(DEADLINE_SECONDS)
-        app.state.consolidated.close()
+        app.state.plans.close()
         assert not thread.is_alive()

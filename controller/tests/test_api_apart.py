@@ -76,7 +76,7 @@ async def test_a_slow_call_does_not_delay_the_answer_to_a_snapshot(
             assert not slow.ended.is_set(), "the session waited for the call"
             slow.may_end.set()
             assert "slow: it took long" in (await asked).text or path == "/metrics"
-        app.state.consolidated.close()
+        app.state.plans.close()
 
 
 async def test_a_cycle_does_not_wait_for_a_change_that_is_being_stored(

@@ -95,6 +95,9 @@ def test_what_if(client: TestClient) -> None:
         ("GET", "tenants?nodes=alpha", None, 422, "unknown parameter 'nodes' (allowed: node, "),
         ("GET", "nodes?x=1", None, 422, "(allowed: none)"),
         ("GET", "history?limit=0", None, 422, "limit: "),
+        ("GET", "changes?since=nan", None, 422, "since: Input should be a finite number"),
+        ("GET", "changes?until=inf", None, 422, "until: Input should be a finite number"),
+        ("GET", "tenants/series?cgroup=/a&until=nan", None, 422, "until: Input should be a finite"),
         ("GET", "nowhere", None, 404, "Not Found"),
         ("PATCH", "objectives", {}, 405, "Method Not Allowed"),
         ("DELETE", "objectives?cgroup=/x", None, 404, "objective /x"),
@@ -125,6 +128,8 @@ def test_a_body_that_is_not_json_is_refused(client: TestClient) -> None:
     headers = {"content-type": "application/json"}
     answer = client.post(f"{API}/pins", content=b"{", headers=headers)
     assert answer.status_code == 422 and list(answer.json()) == ["error"]
+    told = "body: no JSON from character 1 on: Expecting property name"
+    assert answer.json()["error"].startswith(told)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -11,7 +11,8 @@ import httpx
 import pytest
 from experiments.autopilot.children import free_port
 
-from cachepilot.api.main import serve
+from cachepilot.api.main import Controller, serve
+from cachepilot.api.shapes.views import NodeView
 from cachepilot.fleet.config import ControllerConfig
 
 
@@ -53,3 +54,32 @@ async def test_the_history_names_the_address_of_a_client_and_not_what_it_claims(
     stop.set()
     await running
     assert (row["by_kind"], row["by"]) == ("address", "127.0.0.1")
+
+
+async def test_work_that_fails_is_logged_and_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Schedulers would go on with the old files of free memory if nothing wrote new ones."""
+    config = ControllerConfig(
+        listen="127.0.0.1:0", store=tmp_path / "c.db", free_dir=tmp_path / "free", interval_ms=100
+    )
+    found = Controller(config)
+    found.fleet.join("plant")
+    calls, nodes = list[int](), found.service.nodes
+
+    def fails_once() -> list[NodeView]:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            raise ZeroDivisionError("by design")
+        return nodes()
+
+    monkeypatch.setattr(found.service, "nodes", fails_once)
+    await found.start()
+    try:
+        async with asyncio.timeout(20):
+            while not (tmp_path / "free" / "plant.json").exists():
+                await asyncio.sleep(0.02)
+    finally:
+        await found.stop()
+    told = [one.getMessage() for one in caplog.records if one.exc_info]
+    assert told == ["free_dir: failed, and begins again"]

@@ -3,7 +3,10 @@
 
 import asyncio
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import httpx
@@ -12,7 +15,7 @@ from fake_service import FakeService
 
 from cachepilot.api.app import create_app
 from cachepilot.api.serving.shared_answer import FRESH_S, SharedAnswer
-from cachepilot.api.shapes.questions import Consolidation
+from cachepilot.api.shapes.questions import Consolidation, Spread
 from cachepilot.errors import InputError
 from cachepilot.node.shown.changes import Topic
 
@@ -46,10 +49,10 @@ def slow() -> Slow:
 
 @pytest.fixture
 def shared(slow: Slow) -> Iterator[SharedAnswer[int]]:
-    answer = SharedAnswer(slow.compute, lambda: slow.version, clock=lambda: slow.now_s)
-    yield answer
+    executor = ThreadPoolExecutor(1)
+    yield SharedAnswer(slow.compute, lambda: slow.version, executor, clock=lambda: slow.now_s)
     slow.may.set()
-    answer.close()
+    executor.shutdown()
 
 
 async def _until_begun(slow: Slow, times: int) -> None:
@@ -98,23 +101,40 @@ async def test_a_failure_is_not_kept(slow: Slow, shared: SharedAnswer[int]) -> N
 
 
 class Counting(FakeService):
-    """Counts its consolidations."""
+    """Counts its plans of the whole fleet, and the most that were made at the same time."""
 
-    asked = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+        self.running = self.most = 0
+
+    def _count(self, what: str) -> None:
+        self.asked[what] += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        time.sleep(0.05)
+        self.running -= 1
 
     def consolidation(self) -> Consolidation:
-        self.asked += 1
+        self._count("consolidation")
         return super().consolidation()
 
+    def spread(self) -> Spread:
+        self._count("consolidation/spread")
+        return super().spread()
 
-async def test_consolidation_is_computed_once_for_many() -> None:
-    service = Counting()
-    transport = httpx.ASGITransport(create_app(service))
+
+async def test_plans_of_the_fleet_are_computed_once_for_many_and_one_at_a_time() -> None:
+    service, paths = Counting(), ("consolidation", "consolidation/spread")
+    app = create_app(service)
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7071") as client:
         for expected in (1, 1, 2):
             if expected == 2:
                 service.changes.tell(Topic.ASKED)
-            asking = (client.get("/api/v1/consolidation") for _ in range(MANY))
+            asking = (client.get(f"/api/v1/{path}") for _ in range(MANY) for path in paths)
             answers = await asyncio.gather(*asking)
             assert {one.status_code for one in answers} == {200}
-            assert service.asked == expected
+            assert service.asked == dict.fromkeys(paths, expected)
+    assert service.most == 1
+    app.state.plans.close()

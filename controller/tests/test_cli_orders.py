@@ -33,6 +33,16 @@ def test_a_pinned_size_has_a_unit(
     assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
 
 
+def test_a_tenant_that_ends_while_it_is_pinned_is_named(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [service.all_tenants, []]
+    monkeypatch.setattr(service, "tenants", lambda _=None: answers.pop(0) if answers else [])
+    status, _, err = run(own, "pin", "/db", "--limit", "5%")
+    assert status == cli.EXIT_BAD_INPUT and not service.pins
+    assert err == "cachepilot: error: no tenant /db any more (allowed: one that is there)\n"
+
+
 def test_a_pin_that_misses_an_slo_needs_yes(run: Run, own: str, service: FakeService) -> None:
     status, out, err = run(own, "pin", "/db", "--limit", "8MiB")
     assert (status, out, service.pins) == (cli.EXIT_BAD_INPUT, "", [])

@@ -10,6 +10,7 @@ from experiments.control_loop.world import World
 from cachepilot.api.fleet_service import REVERTED_S
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.questions import Pin, WhatIf
+from cachepilot.api.shapes.rollout import Consolidate
 from cachepilot.api.shapes.views import DecisionView
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective
@@ -103,6 +104,16 @@ def test_what_if_and_consolidation_know_of_pins(tmp_path: Path) -> None:
     assert {one.cgroup: one.to_limit_bytes for one in answer.tenants}["/a"] == 100 * MIB
     rows = {one.cgroup: one for one in world.service.consolidation().tenants}
     assert rows["/a"].least_bytes == 100 * MIB and rows["/b"].least_bytes < 100 * MIB
+
+
+@pytest.mark.parametrize("spreads", [False, True])
+def test_a_node_that_no_tenant_can_leave_is_refused_by_name(tmp_path: Path, spreads: bool) -> None:
+    world = a_world(tmp_path)
+    can = "has tenants that can leave it" if spreads else "can be drained"
+    with pytest.raises(InputError) as refused:
+        world.service.moving.begin(Consolidate(node="plant", spreads=spreads))
+    told = f"consolidation: node: plant: not one that {can} (allowed: none)"
+    assert str(refused.value) == told
 
 
 def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The totals behind alerts, as a scraper reads them, over restarts of the controller."""
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
@@ -14,6 +16,7 @@ from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node import loop
 from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.node.loop import SAVE_CYCLES
+from cachepilot.store.failures import StoreFailedError
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -96,6 +99,52 @@ def test_a_tenant_that_is_missing_for_a_moment_keeps_its_totals(tmp_path: Path) 
     world.plant.tenants.extend(known)
     world.run(1)
     assert stored(world) == before
+
+
+def fails_when_somebody_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Let the first write that is to drop rows of tenants fail; return the tenants it named."""
+    failed: list[set[str]] = []
+    save = world.store.save
+
+    def once(*args: Any, **more: Any) -> None:
+        gone = inspect.signature(save).bind(*args, **more).arguments.get("gone")
+        if gone and not failed:
+            failed.append(set(gone))
+            raise StoreFailedError("store: cannot be written", is_full=False)
+        save(*args, **more)
+
+    monkeypatch.setattr(world.store, "save", once)
+    return failed
+
+
+def test_a_write_that_fails_leaves_no_rows_of_a_tenant_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    world.run(2 * SAVE_CYCLES)
+    assert all(stored(world))
+    failed = fails_when_somebody_is_gone(world, monkeypatch)
+    world.plant.tenants.clear()
+    world.run(int(PATIENCE_S) + 4 * SAVE_CYCLES)
+    assert failed == [{"/a"}] and not any(stored(world))
+    assert not world.store.windows("plant") and not world.store.slo_hours("plant")
+
+
+def test_a_tenant_that_is_back_before_its_rows_are_dropped_starts_again_and_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    world.run(2 * SAVE_CYCLES)
+    failed = fails_when_somebody_is_gone(world, monkeypatch)
+    known = list(world.plant.tenants)
+    world.plant.tenants.clear()
+    while not failed:
+        world.run(1)
+    world.plant.tenants.extend(known)
+    world.run(3 * SAVE_CYCLES)
+    (total,) = world.store.slo_totals("plant")
+    assert SAVE_CYCLES <= total.windows <= 3 * SAVE_CYCLES
+    assert world.store.baselines("plant")
 
 
 def test_a_first_cycle_that_fails_costs_no_totals(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evidence: leads, the bounds that they must exceed, and what is left of them without merit."""
 
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cachepilot.decide.config import RANGES, DecideConfig
+from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import Evidence, take_all
-from cachepilot.decide.leads import looks_of, sure_shares
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
-from cachepilot.errors import InputError
 from cachepilot.model.calibration import SECONDS, SHOWN_S
-from cachepilot.model.climb import BESIDE, WHITE, Climb, Climbs
+from cachepilot.model.climb import BESIDE
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.sense.counterfactuals import Counterfactual
 
@@ -56,17 +53,6 @@ def take(
         counterfactual=found,
     )
     return take_all([state], [seen], [found], CONFIG).of(0)
-
-
-def climb_on(
-    climb: Climb, saved: Any, accesses: float = 1.0, elapsed_s: float = 1.0, rate: float = 0.0
-) -> Climbs:
-    """Take an interval of one tenant: pages saved by policy and group."""
-    found = Climbs.of([climb])
-    pages = np.asarray(saved)[None]
-    found.take(pages, np.array([accesses]), np.array([rate]), elapsed_s, 0.0 * pages[:, :, 0])
-    found.store([climb])
-    return found
 
 
 def plain(**misses: float) -> Counterfactual:
@@ -128,50 +114,6 @@ def test_the_cheaper_a_change_the_less_evidence_it_needs() -> None:
     assert bound(10.0) < bound(COST) and 0 < leads[0] < leads[1]
 
 
-@pytest.mark.parametrize("count", [3, 30])
-def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int) -> None:
-    random = np.random.default_rng(3)
-    lasting, changing = Climb(), Climb()
-    same = random.normal(4, 1, (1, GROUPS))
-    for climb in (lasting, changing):
-        climb.restart(1, GROUPS)
-    for _ in range(count):
-        climb_on(lasting, same)
-        climb_on(changing, random.normal(4, 1, (1, GROUPS)))
-    of = Climbs.of([lasting, changing])
-    looks = of.looks(of.variances())
-    assert looks[0] == pytest.approx([1.0])
-    assert looks[1, 0] > count / 2.5
-    assert of.variances()[1] == pytest.approx(changing.values[:, WHITE], rel=0.8)
-
-
-@pytest.mark.parametrize("leads", [{}, {"lru": (60.0, 1.0), "mru": (60.0, 1.0)}])
-@pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
-    lasts: float, leads: dict[str, tuple[float, float]]
-) -> None:
-    """At one time, two policies together, after so many intervals of the regime or the lead."""
-    random, runs, cost = np.random.default_rng(4), 300, 200.0
-    states = [
-        PolicyState(policies=list(NAMES), leads=leads, lead_s=40.0, climb=Climb())
-        for _ in range(runs)
-    ]
-    climbs, error = [one.climb for one in states], random.standard_normal((runs, 3, GROUPS))
-    for climb in climbs:
-        climb.restart(3, GROUPS)
-    known = Climbs.of(climbs)
-    for _ in range(40):
-        new = random.standard_normal(error.shape)
-        error = lasts * error + np.sqrt(1 - lasts * lasts) * new
-        known.take(error, np.ones(runs), np.zeros(runs), 1.0, np.zeros((runs, 3)))
-    known.store(climbs)
-    variances, may_lose = known.variances(), np.full(runs, 0.05 * cost)
-    looks = looks_of(states, known.looks(variances), 1.0)
-    sure = sure_shares(known, variances, looks, np.full((runs, 3), cost), may_lose)
-    found = (sure[:, 1:] > 0).any(axis=1).sum()
-    assert found / runs <= 0.05 + 2 * np.sqrt(0.05 / runs)
-
-
 def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
     saved = np.arange(GROUPS) - 4.0
     error = np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
@@ -196,19 +138,6 @@ def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
     saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
     seen = scattered(saved)._replace(rate=1.0)
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
-
-
-def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
-    """The errors of the earlier sample stay in the sum; intervals without errors add none."""
-    climb, random = Climb(), np.random.default_rng(1)
-    climb.restart(1, GROUPS)
-    for _ in range(20):
-        climbs = climb_on(climb, 1.0 + random.standard_normal((1, GROUPS)), rate=0.01)
-    for _ in range(20):
-        climbs = climb_on(climb, np.ones((1, GROUPS)), rate=1.0)
-    assert climbs.unseen()[0, 0] == pytest.approx(0.99)
-    climbs = climb_on(climb, 1.0 + random.standard_normal((1, GROUPS)), rate=1.0)
-    assert 0.9 < climbs.unseen()[0, 0] < 0.99
 
 
 def test_differences_that_last_are_told_from_noise() -> None:
@@ -271,29 +200,6 @@ def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise()
         found = take(state, plain(lru=1600.0 - gain))
     assert found.saved_ratio[1] == pytest.approx(200.0 / ACCESSES)
     assert found.saved_ratio[2] == 0.0
-
-
-def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
-    climb = Climb()
-    climb.restart(2, 2)
-    climb_on(climb, [[3.0, 2.0], [3.0, 2.0]], 100.0)
-    found = climb_on(climb, [[-4.0, 0.0], [-5.0, 0.0]], 100.0)
-    assert found.saved.tolist() == [[[-1.0, 2.0], [0.0, 0.0]]]
-    assert (found.accesses.tolist(), found.seconds.tolist()) == ([[200.0, 0.0]], [[2.0, 0.0]])
-    found = climb_on(climb, np.ones((2, 2)), 100.0, 2.0)
-    assert (found.accesses.tolist(), found.seconds.tolist()) == ([[300.0, 100.0]], [[4.0, 2.0]])
-    climb.restart(2, 2)
-    assert not climb.values.any() and climb.looked == 3
-
-
-@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e6)), max_size=40))
-def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, float]]) -> None:
-    climb = Climb()
-    climb.restart(1, 2)
-    for risen, accesses in steps:
-        climb_on(climb, [[risen, 0.0]], accesses)
-    sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert climb.values[:, :-BESIDE].sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
 
 
 def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
@@ -384,17 +290,3 @@ def test_leads_are_finite_and_none_exceeds_what_was_saved(
         assert (found.lead >= 0).all()
         assert (found.lead <= state.climb.values[:, :-BESIDE].sum(axis=1) * (1 + 1e-9)).all()
         assert np.isfinite([found.returns, found.factors, found.saved_ratio]).all()
-
-
-@pytest.mark.parametrize("name", RANGES)
-def test_settings_out_of_range_are_refused_by_name(name: str) -> None:
-    low, high = RANGES[name]
-    for value in (low, high):
-        assert getattr(replace(CONFIG, **{name: value}), name) == value
-    for wrong in (low - 0.001, high + 0.001, float("nan")):
-        with pytest.raises(InputError, match=rf"^decide: {name}: .*allowed: {low:g} to {high:g}"):
-            replace(CONFIG, **{name: wrong})
-
-
-def test_every_setting_has_a_range() -> None:
-    assert {field.name for field in fields(DecideConfig)} == set(RANGES)

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from cachepilot.sense.curves.wire_curves import Measured, from_wire, shifted
 from cachepilot.sense.validate import ProtocolError, check_snapshot
-from cachepilot.sense.wire_curves import Measured, from_wire, shifted
 from cachepilot.v1 import session_pb2 as wire
 
 MIB = 1 << 20

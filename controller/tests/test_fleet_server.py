@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ async def test_a_session_cut_off_while_it_displaces_another_locks_no_node_out(
         async with agent(running) as displacing:
             await displacing.say(hello=node.hello())
             await _until(lambda: server._sessions["plant"] is not first)
-        await _until(lambda: server._open == 1)
+        await _until(lambda: len(server._tasks) == 1)
         async with agent(running) as new:
             node.forget_session()
             await new.say(hello=node.hello())
@@ -268,3 +269,37 @@ async def test_an_agent_that_goes_away_leaves_the_node_known(tmp_path: Path) -> 
             await exchange(one, node)
         await _until(lambda: not running.service.nodes()[0].connected)
         assert running.service.tenants()[0].cgroup == "/a"
+
+
+def test_a_controller_that_stops_waits_for_sessions_that_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The agent is killed in the middle of a cycle, and the controller is stopped at once."""
+    node, may_end, in_cycle, ended = plant(), threading.Event(), threading.Event(), list[str]()
+
+    async def killed() -> None:
+        async with controller(tmp_path) as running:
+            async with agent(running) as one:
+                await begin(one, node)
+                loop = running.fleet.join("plant")
+                planned, end = loop.cycle, loop.end
+
+                def slow(seen: wire.Snapshot) -> wire.Plan:
+                    in_cycle.set()
+                    assert may_end.wait(DEADLINE_S), "the event loop waits for a thread"
+                    return planned(seen)
+
+                def noted() -> None:
+                    end()
+                    ended.append(loop.name)
+
+                monkeypatch.setattr(loop, "cycle", slow)
+                monkeypatch.setattr(loop, "end", noted)
+                await one.say(snapshot=node.snapshot())
+                await _until(in_cycle.is_set)
+            asyncio.get_running_loop().call_later(0.2, may_end.set)
+
+    begun_s = time.monotonic()
+    asyncio.run(killed())
+    assert ended == ["plant"] and time.monotonic() - begun_s < DEADLINE_S
+    assert "Traceback" not in capfd.readouterr().err

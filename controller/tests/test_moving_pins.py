@@ -120,6 +120,23 @@ def test_who_is_left_to_an_operator_meanwhile_is_unpinned(world: Held) -> None:
     assert world.pins() == []
 
 
+@pytest.mark.parametrize("node", ["a", None])
+def test_it_is_known_whose_limits_operators_decide(world: Held, node: str | None) -> None:
+    world.begin_again()
+    assert world.operated() == set()
+    world.fleet.set_pin(Pin("/kv", "b", None, 8192))
+    assert world.operated() == set(), "that is of the tenant on its new node"
+    world.fleet.set_pin(operators(world.now_s + HOUR_S, node))
+    assert world.operated() == {"/kv"}
+
+
+def test_it_is_known_which_tenants_the_autopilot_does_not_decide(world: Held) -> None:
+    world.begin_again()
+    recommended = Objectives((Objective("/kv", mode=Mode.RECOMMEND),))
+    world.fleet.change_objectives(lambda _: recommended)
+    assert world.operated() == {"/kv"}
+
+
 def test_an_operator_cannot_unpin_what_a_rollout_holds(world: Held) -> None:
     world.tick()
     with pytest.raises(

@@ -151,6 +151,52 @@ def test_a_rehearsal_proves_the_memory_only_of_who_was_judged_and_had_no_more() 
     assert rest_of(here.rollout).proven == {("a", "/kv"): 4096}
 
 
+def _until_judged(here: MovedFleet) -> None:
+    while (rehearsal := here.rollout.moves[0].rehearsal) is None or rehearsal.ready_s is None:
+        assert not here.rollout.is_over
+        here.tick()
+
+
+def _refused(here: MovedFleet) -> str:
+    """Play a rehearsal that everybody meets and that is not passed; return why."""
+    over = here.play()
+    assert (over.state, here.orders) == (RolloutState.STOPPED, [])
+    assert [one.state for one in over.moves] == [MoveState.SKIPPED, MoveState.SKIPPED]
+    rehearsal = over.moves[0].rehearsal
+    assert rehearsal is not None and rehearsal.missed_s == here.now_s and rehearsal.met_s is None
+    assert not pins(over) and not reserves(over)
+    return over.why
+
+
+def test_a_rehearsal_is_not_passed_with_the_memory_of_before() -> None:
+    here = rehearsed("/kv", "/web")
+    here.unset_limits = {"/kv"}
+    told = "/kv had up to 4 MiB, is to have 4 KiB"
+    assert _refused(here) == f"a is not drained: in the rehearsal on a {told}"
+
+
+def test_a_limit_that_is_lost_while_the_rehearsal_is_judged_does_not_pass_it() -> None:
+    here = rehearsed("/kv", "/web")
+    _until_judged(here)
+    here.tick()
+    here.unset_limits = {"/web"}
+    here.tick()
+    here.unset_limits = set()
+    assert "/web had up to 4 MiB" in _refused(here)
+
+
+def test_a_snapshot_without_the_tenant_does_not_stand_for_its_limit() -> None:
+    here = rehearsed("/kv", "/web")
+    here.unset_limits = {"/kv"}
+    while (rehearsal := here.rollout.moves[0].rehearsal) is None or rehearsal.begun_s is None:
+        here.tick()
+    here.hidden = {"/kv"}
+    for _ in range(int(COLD_S) + 5):
+        here.tick()
+    here.unset_limits = here.hidden = set()
+    assert here.play().state is RolloutState.DONE
+
+
 def test_another_tenant_of_the_same_path_has_a_baseline_of_its_own() -> None:
     """`/agent` does 100 op/s on `b`; another tenant of that path does 9,000 on `c`."""
     moves = tuple(replace(move(one), to_node=to) for one, to in (("/kv", "b"), ("/web", "c")))

@@ -13,8 +13,7 @@ from cachepilot.domain.objectives.objective import Objective
 from cachepilot.domain.past.need import SLOT_S, SLOTS, Need, PastNeeds, slot_of
 from cachepilot.fleet.tenants.next_needs import next_needs
 from cachepilot.fleet.tenants.past_needs import past_needs
-from cachepilot.node import loop as loop_module
-from cachepilot.node.needs import node_needs
+from cachepilot.node.needs import node_needs, sampling
 from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds
 from cachepilot.node.needs.recent import RecentNeeds
 from cachepilot.sizes import parse_size
@@ -320,7 +319,7 @@ def test_needs_that_cannot_be_made_hold_up_nothing_else(
         asked.append(now[0])
         raise ZeroDivisionError
 
-    monkeypatch.setattr(loop_module, "needs_now", fails)
+    monkeypatch.setattr(sampling, "needs_now", fails)
     web = PlantTenant("/web", {"default": scan(16 * MIB, 0.3)}, 32 * MIB, error_bar=1e-4)
     here = _world(tmp_path, now, web)
     saved: list[int] = []

@@ -17,7 +17,7 @@ from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.packed_curves import PackedCurves
 from cachepilot.plan.problem.step_errors import StepErrors
-from cachepilot.sense.wire_curves import Measured
+from cachepilot.sense.curves.wire_curves import Measured
 
 BARS = st.floats(0, 0.5)
 

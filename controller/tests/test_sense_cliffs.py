@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, FloatArray
-from cachepilot.sense.cliffs import with_cliffs
+from cachepilot.sense.curves.cliffs import with_cliffs
 from cachepilot.sizes import PAGE_BYTES
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ import numpy as np
 from cachepilot.domain.snapshot import Curves, Snapshot, Tenant
 from cachepilot.domain.units import US_PER_S
 from cachepilot.sense.counterfactuals import DEFAULT
-from cachepilot.sense.wire_curves import value_at
+from cachepilot.sense.curves.wire_curves import value_at
 from cachepilot.v1 import session_pb2 as wire
 
 from .instances import snapshot

@@ -14,6 +14,7 @@ import numpy as np
 from cachepilot.sizes import PAGE_BYTES
 from cachepilot.v1 import session_pb2 as wire
 
+from .reported import counterfactuals, curves
 from .sampling import GROUPS, RATE, Sampling
 
 MIB = 1 << 20
@@ -284,39 +285,17 @@ class Plant:
         return np.asarray(found / found.sum())
 
     def _counterfactuals(self, one: PlantTenant) -> wire.Counterfactuals:
-        names = sorted(one.curves, key=lambda name: (name != "default", name))
-        pages = (one.limit_bytes - one.other_bytes) / PAGE_BYTES
-        none = np.zeros(GROUPS)
-        reread = one.reread_pages or TOLD_REREAD_SHARE * pages
+        size = one.limit_bytes - one.other_bytes
+        reread = one.reread_pages or TOLD_REREAD_SHARE * (size / PAGE_BYTES)
         reread = reread if one.tells_reread else 0.0
-        return wire.Counterfactuals(
-            generation=1,
-            policies=names,
-            accesses_total=[one.accessed / GROUPS] * GROUPS,
-            misses_total=[v for name in names for v in one.missed.get(name, none).tolist()],
-            reread_pages=[0.0 if name == one.policy else reread for name in names],
-            size_bytes=one.limit_bytes - one.other_bytes,
-            rate=RATE if one.sampling is None else one.sampling.rate,
-        )
+        names = sorted(one.curves, key=lambda name: (name != "default", name))
+        told = {name: 0.0 if name == one.policy else reread for name in names}
+        rate = RATE if one.sampling is None else one.sampling.rate
+        return counterfactuals(one.missed, one.accessed, told, size, rate)
 
     def _curves(self, one: PlantTenant) -> wire.Curves:
-        names = sorted(one.curves)
-        told = [one.told_curve(name) for name in names]
-        rows = [[curve(size) for size in self.sizes_bytes] for curve in told]
-        flat = [value for row in rows for value in row]
-        # As in a real sample, the error of a difference grows with the accesses that hit at one
-        # size and miss at the other. All differences together have the error of a single value.
-        drops = [a - b for row in rows for a, b in zip((1.0, *row), row, strict=False)]
-        return wire.Curves(
-            generation=one.generation,
-            policies=names,
-            sizes_bytes=self.sizes_bytes,
-            miss_ratio=flat,
-            error_bar=[one.error_bar] * len(flat),
-            step_bar=[one.error_bar * math.sqrt(abs(drop)) for drop in drops],
-            sampled=1000,
-            rate=0.01,
-        )
+        told = {name: one.told_curve(name) for name in sorted(one.curves)}
+        return curves(told, self.sizes_bytes, one.error_bar, one.generation)
 
     def snapshot(self) -> wire.Snapshot:
         """Return the agent's snapshot of the time until now."""

@@ -99,9 +99,58 @@ def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_
     expect(page.get_by_role("article", name="Drain gamma")).to_contain_text("It has no tenants.")
 
 
+SHORT = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago"
+
+
+def _spread(shared: Autopilot, open_page: Open, found: dict[str, Any], status: int = 200) -> Page:
+    """Open the page with `found` as the answer of what is to be spread."""
+    page = open_page(shared.address)
+    page.route(
+        "**/api/v1/consolidation/spread", lambda route: route.fulfill(json=found, status=status)
+    )
+    page.evaluate("location.hash = '#/consolidation'")
+    expect(page.get_by_role("heading", name="Nodes without room")).to_be_visible()
+    return page
+
+
+def test_who_leaves_a_node_without_room_is_told_with_what_the_node_lacks(
+    shared: Autopilot, open_page: Open
+) -> None:
+    drain = {**DRAINS[0], "freed_bytes": 0, "why": SHORT}
+    found = {"drains": [drain], "notes": ["a day ago counts"], "left": {"gamma": "it needs CPUs"}}
+    page = _spread(shared, open_page, found)
+    story = page.get_by_role("article", name="Spread tenants of beta")
+    expect(story.get_by_role("heading")).to_contain_text(f"1. beta {SHORT}; page caches are cold")
+    expect(story.get_by_role("heading")).to_contain_text("8 s in all, predicted")
+    expect(story.get_by_role("rowheader")).to_have_text("/web")
+    assert story.locator("tbody td").first.inner_text().strip() == "alpha"
+    panel = page.locator("section[aria-labelledby=short-title]")
+    expect(panel.get_by_text("gamma stays short: it needs CPUs; no node has room")).to_be_visible()
+    expect(panel.get_by_role("listitem")).to_have_text("a day ago counts")
+    expect(panel.get_by_text("None: nobody")).to_have_count(0)
+    assert violations(page) == []
+
+
+def test_where_all_nodes_have_room_nobody_is_to_be_moved(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = _spread(shared, open_page, {"drains": [], "notes": [], "left": {}})
+    expect(page.get_by_text("None: nobody is to be moved.")).to_be_visible()
+
+
+def test_a_spread_that_cannot_be_planned_hides_nothing_else(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = _spread(shared, open_page, {"error": "two snapshots of beta"}, status=422)
+    panel = page.locator("section[aria-labelledby=short-title]")
+    expect(panel.get_by_role("alert")).to_have_text("two snapshots of beta")
+    expect(panel.get_by_text("None: nobody")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Least memory by tenant")).to_be_visible()
+
+
 ROLLOUT: dict[str, Any] = {
-    "id": 1, "state": "turned back", "why": "/db missed its SLO", "rehearsals": [],
-    "changes": ["/web goes to alpha, not to gamma"],
+    "id": 1, "spreads": False, "state": "turned back", "why": "/db missed its SLO",
+    "rehearsals": [], "changes": ["/web goes to alpha, not to gamma"],
     "moves": [
         {
             "move": DRAINS[0]["moves"][0], "state": "returned",
@@ -130,6 +179,16 @@ def test_what_a_rollout_measured_is_told_apart_from_what_is_predicted(
     ]  # fmt: skip
     expect(panel.get_by_role("listitem")).to_have_text("/web goes to alpha, not to gamma")
     expect(page.locator("section[aria-labelledby=rehearsals-title]")).to_have_count(0)
+    expect(panel.get_by_role("heading")).to_have_text("The last rollout")
+
+
+def test_a_rollout_that_spreads_is_called_so(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address)
+    found = ROLLOUT | {"spreads": True}
+    page.route("**/api/v1/consolidation/rollout", lambda route: route.fulfill(json=found))
+    page.evaluate("location.hash = '#/consolidation'")
+    heading = page.get_by_role("heading", name="The last rollout, which spreads tenants")
+    expect(heading).to_be_visible()
 
 
 def _rehearsed(cgroup: str, **more: Any) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.serving.access import Guarded
 from cachepilot.api.serving.bounded_body import BODY_S, BoundedBody
 from cachepilot.api.serving.events import RETRY_AFTER_S, Events, TooManyClientsError
+from cachepilot.api.serving.fleet_plans import FleetPlans
 from cachepilot.api.serving.page import add_page
-from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.errors import ConflictError, InputError
@@ -85,6 +85,9 @@ async def _on_store_failure(_request: Request, error: Exception) -> Response:
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        at, why = first["loc"][-1], first["ctx"]["error"]
+        return _refusal(422, f"body: no JSON from character {at} on: {why} (allowed: JSON)")
     # The first part of the location is "body" or "query", which the client knows.
     where = ".".join(str(part) for part in first["loc"][1:]) or "body"
     if first["type"] == "extra_forbidden":
@@ -147,7 +150,7 @@ def create_app(
     Unknown keys are refused. /metrics includes the metrics registered in `process`, which are those
     of the control loop. Without `access`, only clients on this host are served, as operators.
     Before the server stops, close `state.events`, which keeps streams open, and after that
-    `state.consolidated`, which has a thread of its own.
+    `state.plans`, which has a thread of its own.
     """
     app = FastAPI(
         title="cachepilot controller",
@@ -167,10 +170,10 @@ def create_app(
     app.add_middleware(BoundedBody, body_s=body_s)
     app.add_middleware(Guarded, access=access or Access(), refused=service.past.refused)
     app.state.events = events = Events(service.changes)
-    app.state.consolidated = consolidated = SharedAnswer(
-        service.consolidation, lambda: service.changes.count(Topic.ASKED)
+    app.state.plans = plans = FleetPlans(
+        service.consolidation, service.spread, lambda: service.changes.count(Topic.ASKED)
     )
-    router = routes.router(service, events, consolidated)
+    router = routes.router(service, events, plans)
     app.include_router(router, prefix="/api/v1", responses=REFUSALS)
     _add_operations(app, service, process)
     add_page(app)

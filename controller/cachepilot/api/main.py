@@ -9,7 +9,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from cachepilot.api.app import create_app
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.service import Past
 from cachepilot.api.serving.events import Events
+from cachepilot.api.serving.fleet_plans import FleetPlans
 from cachepilot.api.serving.free_files import FreeFiles
 from cachepilot.api.serving.peer import NamedPeer, telling_context
-from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.serving.timed_headers import TimedHeaders
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
@@ -93,15 +94,26 @@ class Controller:
     async def start(self) -> None:
         """Begin to listen for agents; raise InputError if the address cannot be bound."""
         await self.server.start()
-        self._tasks = [
-            asyncio.create_task(self._scraper.run()),
-            asyncio.create_task(self._prune()),
-            asyncio.create_task(self._silence.run()),
-            asyncio.create_task(self._tell_refusals()),
-            asyncio.create_task(self._move()),
-        ]
-        if self.config.free_dir is not None:
-            self._tasks.append(asyncio.create_task(self._tell_free(self.config.free_dir)))
+        work = {
+            "scraping of applications": self._scraper.run,
+            "pruning of the store": self._prune,
+            "watch for silent nodes": self._silence.run,
+            "history of refusals": self._tell_refusals,
+            "consolidation": self._move,
+        }
+        folder = self.config.free_dir
+        if folder is not None:
+            work["free_dir"] = partial(self._tell_free, folder)
+        self._tasks = [asyncio.create_task(self._go_on(*one)) for one in work.items()]
+
+    async def _go_on(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run work that never ends. If it fails, log that and begin it again."""
+        while True:
+            try:
+                await run()
+            except Exception:
+                LOG.exception("%s: failed, and begins again", what)
+            await asyncio.sleep(self.config.interval_ms / 1000)
 
     async def stop(self) -> None:
         """End sessions first, then the background tasks; close the store last."""
@@ -115,11 +127,7 @@ class Controller:
     async def _move(self) -> None:
         while True:
             await asyncio.sleep(self.config.interval_ms / 1000)
-            try:
-                await asyncio.to_thread(self.mover.tick)
-            except Exception:
-                # An error in one step must not prevent later steps, which may have to undo a move.
-                LOG.exception("consolidation: a step failed, and is tried again")
+            await asyncio.to_thread(self.mover.tick)
 
     async def _tell_refusals(self) -> None:
         while True:
@@ -144,9 +152,9 @@ class Controller:
 class _Http(uvicorn.Server):
     """An HTTP server that ignores signals: the controller handles them and ends sessions, too."""
 
-    def __init__(self, config: uvicorn.Config, events: Events, answers: SharedAnswer[Any]) -> None:
+    def __init__(self, config: uvicorn.Config, events: Events, plans: FleetPlans) -> None:
         super().__init__(config)
-        self._events, self._answers = events, answers
+        self._events, self._plans = events, plans
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; raise InputError if the address cannot be bound.
@@ -168,7 +176,7 @@ class _Http(uvicorn.Server):
         """Close event streams first, because the server waits for open streams."""
         self._events.close()
         await super().shutdown(sockets)
-        self._answers.close()
+        self._plans.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -207,7 +215,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
             proxy_headers=False, **options,
         ),
         app.state.events,
-        app.state.consolidated,
+        app.state.plans,
     )  # fmt: skip
 
 

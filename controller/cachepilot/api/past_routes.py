@@ -5,6 +5,7 @@ from asyncio import to_thread
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
 from cachepilot.api.service import Past, Service
 from cachepilot.api.shapes.budgets import BudgetView
@@ -25,8 +26,9 @@ SomeCgroup = Annotated[
     CgroupPattern | None, Query(description="Only this cgroup, or pattern of one.")
 ]
 OnNode = Annotated[NodeName | None, Query(description="Only this node.")]
-Since = Annotated[float | None, Query(description="Begun then or later, seconds since 1970.")]
-Until = Annotated[float | None, Query(description="Begun then or before, seconds since 1970.")]
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Since = Annotated[Seconds | None, Query(description="Begun then or later, seconds since 1970.")]
+Until = Annotated[Seconds | None, Query(description="Begun then or before, seconds since 1970.")]
 By = Annotated[
     str | None, Query(max_length=256, description="Part of the name or kind of the author.")
 ]
@@ -38,8 +40,8 @@ Number = Annotated[int, Query(ge=1, le=ID_MAX, description="The id of a change."
 
 Judged = Annotated[Verdict | None, Query(description="Only tenants with this result.")]
 Cgroup = Annotated[CgroupPath, Query(description="Path of a cgroup, like /db.")]
-From = Annotated[float | None, Query(description="Seconds since 1970; 5 minutes before `until`.")]
-To = Annotated[float | None, Query(description="Seconds since 1970; the last snapshot.")]
+From = Annotated[Seconds | None, Query(description="Seconds since 1970; 5 minutes before `until`.")]
+To = Annotated[Seconds | None, Query(description="Seconds since 1970; the last snapshot.")]
 Points = Annotated[int, Query(ge=2, le=POINTS_MAX, description="How many points at most.")]
 Offset = Annotated[int, Query(ge=0, le=1 << 31, description="Number of rows to skip.")]
 

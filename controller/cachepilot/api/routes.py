@@ -19,7 +19,7 @@ from cachepilot.api.past_routes import add_past
 from cachepilot.api.service import Service
 from cachepilot.api.serving.access import ROLE_KEY
 from cachepilot.api.serving.events import Events, EventStream
-from cachepilot.api.serving.shared_answer import SharedAnswer
+from cachepilot.api.serving.fleet_plans import FleetPlans
 from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.matching import objectives_beside
@@ -230,9 +230,7 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
         service.unpin(cgroup, node)
 
 
-def _add_planning(
-    routes: APIRouter, service: Service, consolidated: SharedAnswer[Consolidation]
-) -> None:
+def _add_planning(routes: APIRouter, service: Service, plans: FleetPlans) -> None:
     @routes.post("/what-if", tags=["planning"])
     async def what_if(question: WhatIf) -> WhatIfAnswer:
         """The plan under other objectives, limits or policies; changes nothing."""
@@ -252,17 +250,18 @@ def _add_planning(
 
         Up to 5 s old, but never older than what operators last asked for.
         """
-        return await consolidated.get()
+        return await plans.consolidation.get()
 
     @routes.get("/consolidation/spread", tags=["planning"])
     async def spread() -> Spread:
-        """Nodes without room for what their tenants need now or next, and who is to leave them."""
-        return await to_thread(service.spread)
+        """Nodes without room for what their tenants need now or next, and who is to leave them.
+
+        Up to 5 s old, but never older than what operators last asked for.
+        """
+        return await plans.spread.get()
 
 
-def router(
-    service: Service, events: Events, consolidated: SharedAnswer[Consolidation]
-) -> APIRouter:
+def router(service: Service, events: Events, plans: FleetPlans) -> APIRouter:
     """Return all routes over `service`.
 
     Plain functions call it on FastAPI's threads; coroutines that plan or read much use another
@@ -274,7 +273,7 @@ def router(
     _add_events(routes, events)
     _add_objectives(routes, service)
     _add_pins(routes, service)
-    _add_planning(routes, service, consolidated)
+    _add_planning(routes, service, plans)
     add_moving(routes, service.moving)
     add_past(routes, service)
     return routes

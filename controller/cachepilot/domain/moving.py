@@ -151,7 +151,8 @@ class Rehearsal:
 
     `moves` are the rehearsed moves. Tenants are measured with their present limits since `since_s`,
     have the new limits since `begun_s`, and are judged since `ready_s`. Everything was met at
-    `met_s`, or something was missed at `missed_s`.
+    `met_s`, or it was found at `missed_s` that something is missed or was not measured with its
+    new limit.
     """
 
     nodes: tuple[Rehearsed, ...]
@@ -184,6 +185,21 @@ class Refuted:
 
 
 @dataclass(frozen=True)
+class Left:
+    """A node since the last of its moves, as its snapshots show it.
+
+    `measured_s` is the time of the node's last snapshot that was counted, `heard_s` the time of the
+    controller then, `looks` the number of snapshots. `others` are tenants that came to the node,
+    each with the number of last snapshots in a row that lacked it.
+    """
+
+    measured_s: float = 0.0
+    heard_s: float = 0.0
+    looks: int = 0
+    others: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Moved:
     """A move of a rollout. Times are the controller's, seconds since 1970; None: not yet.
 
@@ -191,7 +207,8 @@ class Moved:
     last snapshot that was counted, `looks` the number of snapshots since the page cache is warm.
     `held_bytes` is what the tenant used then; this has hardly grown for `quiet_s` seconds. The
     target reads the tenant's page cache since `prepared_s`, has reached `warmth`, and finished at
-    `read_s`. Of the moves that are rehearsed together, the first one has the `rehearsal`.
+    `read_s`. Of the moves that are rehearsed together, the first one has the `rehearsal`. The last
+    move of a drain has what was seen of its node since it `left`.
     """
 
     move: Move
@@ -212,6 +229,7 @@ class Moved:
     ended_s: float | None = None
     why: str = ""
     rehearsal: Rehearsal | None = None
+    left: Left | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +240,8 @@ class Rollout:
     `rehearses`, each drain is rehearsed first. `refuted` are the tenants for which this failed, and
     `changes` describes the differences from what was ordered. Unless it `is_planned`, the rest of
     it is planned again before any more of it begins. `others` are tenants, by node and cgroup, that
-    are still on a node after the last one that was to leave it has left.
+    are still on a node after the last one that was to leave it has left. Of the nodes in `unseen`
+    this is not known, since they sent too few snapshots.
 
     A rollout that `spreads` empties no nodes: tenants leave nodes that lack room for all of them.
     `homes` are the nodes on which tenants were before earlier rollouts drained these, by cgroup.
@@ -246,6 +265,7 @@ class Rollout:
     refuted: tuple[Refuted, ...] = ()
     changes: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
+    unseen: tuple[str, ...] = ()
     spreads: bool = False
     homes: tuple[tuple[str, str], ...] = ()
     closed: tuple[tuple[str, float], ...] = ()
@@ -331,10 +351,10 @@ class Rollout:
 
     @property
     def emptied(self) -> list[str]:
-        """Nodes without tenants: all of their moves were kept, and no others were there then."""
+        """Nodes without tenants: all of their moves were kept, and no others were seen then."""
         if self.spreads:
             return []
         drains = dict.fromkeys(one.drain for one in self.moves)
         left = {one.drain for one in self.moves if one.state is not MoveState.KEPT}
-        left.update(node for node, _ in self.others)
+        left.update(self.unseen, (node for node, _ in self.others))
         return [node for node in drains if node not in left]

@@ -51,7 +51,7 @@ class FleetServer:
         self._fleet, self._config = fleet, config
         self._silence_s = max(SILENCE_MIN_S, SILENCE_INTERVALS * config.interval_ms / 1000)
         self._sessions = Sessions(stale_after_s(config.interval_ms / 1000), time.monotonic)
-        self._open = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="cycle")
         self._server: grpc.aio.Server | None = None
         self.port = 0
@@ -82,16 +82,23 @@ class FleetServer:
         LOG.info("agents are expected at %s, port %d", listen, self.port)
 
     async def stop(self) -> None:
-        """End every session and wait for the cycles that run."""
+        """End every session, and wait until their cycles have ended and their nodes are stored."""
         if self._server is not None:
             await self._server.stop(GRACE_S)
-        self._workers.shutdown(wait=True)
+        # For gRPC a call is over once its connection is, although its coroutine still runs: the
+        # workers must not be shut down before it has ended its node.
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        # A cycle may take long, and the event loop goes on meanwhile.
+        await asyncio.to_thread(self._workers.shutdown)
 
     async def _session(self, _: AsyncIterator[bytes], context: Context) -> None:
-        if self._open >= SESSIONS_MAX:
+        if len(self._tasks) >= SESSIONS_MAX:
             text = f"too many sessions (allowed: {SESSIONS_MAX})"
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
-        self._open += 1
+        task: Any = asyncio.current_task()
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             await self._serve(context)
         except ProtocolError as error:
@@ -111,8 +118,6 @@ class FleetServer:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except TimeoutError:
             await _refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said in time")
-        finally:
-            self._open -= 1
 
     async def _serve(self, context: Context) -> None:
         first: Any = await asyncio.wait_for(context.read(), HELLO_S)

@@ -47,6 +47,8 @@ class Keeper:
         self.needs = NodeNeeds(name, store, NEEDS_LOST.labels(name).inc)
         self._stored = node_state.Stored()
         self._waiting: deque[Decision] = deque()
+        # Tenants whose rows are still in the store, since no write that was to drop them succeeded.
+        self._gone: set[str] = set()
 
     @property
     def has_waiting(self) -> bool:
@@ -71,8 +73,8 @@ class Keeper:
             whole, tenants = self._stored.texts(state, self._waiting)
             self._store.save(
                 self._name, epoch, time_s, tuple(self._waiting), whole,
-                decision_totals=self.totals.of(self._waiting), tenant_states=tenants,
-                changes=self.changes.unstored(False),
+                decision_totals=self.totals.of(self._waiting), gone=self._gone,
+                tenant_states=tenants, changes=self.changes.unstored(False),
             )  # fmt: skip
         except Exception as error:
             CYCLES_UNSTORED.labels(self._name).inc()
@@ -101,15 +103,14 @@ class Keeper:
     def _keep_all(
         self, state: NodeState, epoch: int, time_s: float, known: Collection[str] | None
     ) -> None:
-        gone: set[str] = set()
         if known is not None:
-            gone = self.windows.keep_only(known) | self.totals.keep_only(known)
-            gone |= self.baselines.keep_only(known)
+            self._gone |= self.windows.keep_only(known) | self.totals.keep_only(known)
+            self._gone |= self.baselines.keep_only(known)
         totals = self.windows.totals_now(self.windows.changed())
         rows = self.windows.changed_minutes()
         self._store.save(
             self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
-            totals, self.totals.of(self._waiting), gone, changes=self.changes.unstored(True),
+            totals, self.totals.of(self._waiting), self._gone, changes=self.changes.unstored(True),
             baselines=self.baselines.changed(), slo_targets=self.windows.begun(),
             slo_hours=self.windows.changed_hours(),
         )  # fmt: skip
@@ -149,6 +150,7 @@ class Keeper:
 
     def _succeeded(self) -> None:
         self._waiting.clear()
+        self._gone.clear()
         self.changes.stored()
         self.problem = ""
 

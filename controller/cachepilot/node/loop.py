@@ -12,16 +12,16 @@ memory* is the limit that a tenant had when it was first seen.
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.model.free_memory import FreeMemory
 from cachepilot.node import node_state
+from cachepilot.node.acting.acknowledged import Acknowledged
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.rollbacks import rollbacks
 from cachepilot.node.advisor import Advisor
@@ -35,6 +35,7 @@ from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.epochs import Epochs
 from cachepilot.node.freshness import Clock, Freshness
 from cachepilot.node.keeper import Keeper
+from cachepilot.node.needs.sampling import sample
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
@@ -44,8 +45,6 @@ from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.report import Published, Report, slo_views, trial_views
 from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
-from cachepilot.plan.consolidation.least.past import needs_now
-from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
 from cachepilot.sense.collect import Collected
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape, Scraped
 from cachepilot.sizes import pages_down
@@ -54,8 +53,6 @@ from cachepilot.store.store import Store
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
-ACKS_MAX = 64
-"""Acknowledgements that wait for the next cycle, at most. Older ones are dropped and counted."""
 SAVE_CYCLES = 10
 """The whole state and the windows of SLOs are stored once in this number of cycles."""
 
@@ -83,7 +80,6 @@ class NodeLoop:
         self._published = Published()
         lost = SERIES_LOST.labels(row.name).inc
         self.series = NodeSeries(config.interval_ms / 1000, lost)
-        self.acks_dropped_total = 0
         self.reserved: Mapping[str, int] = {}
         """Memory that is reserved for tenants that will move to this node, bytes by cgroup."""
         self._changes = Changes() if changes is None else changes
@@ -102,7 +98,7 @@ class NodeLoop:
         self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
         self._targets = Targets(config.planner.model)
-        self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
+        self._acknowledged = Acknowledged(row.name, self._applier)
         self.free = FreeMemory()
         self._epochs = Epochs(row.name, store, self._keeper)
         self._records = Records(row.name, store)
@@ -132,7 +128,7 @@ class NodeLoop:
                 self._decider.agent_restarted()
             self.hello = hello
             self._collector.begin(hello)
-            self._acks.clear()
+            self._acknowledged.forget()
             self._epochs.begin_above(hello.last_epoch)
             try:
                 self._store.set_hello(self.name, hello.SerializeToString())
@@ -141,8 +137,7 @@ class NodeLoop:
 
     def acknowledge(self, ack: wire.Ack) -> None:
         """Queue an acknowledgement for the next cycle."""
-        self.acks_dropped_total += len(self._acks) == ACKS_MAX
-        self._acks.append(ack)
+        self._acknowledged.add(ack)
 
     def cycle(self, seen: wire.Snapshot) -> wire.Plan:
         """Return the plan that answers a snapshot. After an error it has no actions."""
@@ -188,7 +183,7 @@ class NodeLoop:
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
         stated, decider = self._asked.with_pins(asked), self._decider
-        decisions = self._acknowledged(collected)
+        decisions = self._acknowledged.take(collected)
         with timed("observe"):
             decisions += decider.observe(collected, stated)
             objectives, orders = decider.restored(collected, stated)
@@ -257,22 +252,6 @@ class NodeLoop:
         last = self._published.latest
         plan = None if last is None else last.plan
         return 0.0 if plan is None else plan.device_wait_us
-
-    def _acknowledged(self, collected: Collected) -> list[Decision]:
-        """Take in queued acknowledgements; return a decision for each limit the node refused."""
-        while self._acks:
-            refused = self._applier.acknowledge(self._acks.popleft())
-            if refused:
-                LOG.warning("node %s: a plan was refused: %s", self.name, refused)
-        found = []
-        for cgroup, reason in self._applier.take_refused_limits().items():
-            seen = collected.seen.get(cgroup)
-            if seen is not None:
-                now = Setting(seen.tenant.policy, seen.limit_bytes)
-                why = f"limit: {reason}"
-                time_s = collected.time_s
-                found.append(Decision(time_s, cgroup, Event.REFUSED, now, now, why))
-        return found
 
     def _keep(
         self,
@@ -364,17 +343,9 @@ class NodeLoop:
         """Sample what tenants need now, if that is due, for consolidation."""
         if report.plan is None or self._decider.is_gap or not self.needs.is_due(self.heard_s):
             return
-        seen = report.collected.seen
-        stated = self._asked.among(one.wire for one in seen.values()).objectives
-        try:
-            found = needs_now(sure_snapshot(report.collected), stated, self._config.planner)
-        except Exception:
-            # The other work after a cycle continues. The sample is taken again when it is next due.
-            LOG.exception("node %s: it is not known what its tenants need", self.name)
-            self.needs.miss(self.heard_s)
-            return
-        regimes = {cgroup: one.wire.phase for cgroup, one in seen.items()}
-        self.needs.take(self.heard_s, found, regimes)
+        told = report.collected.seen.values()
+        stated = self._asked.among(one.wire for one in told).objectives
+        sample(self.needs, report.collected, stated, self._config.planner, self.heard_s)
 
     def _save(self) -> None:
         report, state = self.report, self._decider.state

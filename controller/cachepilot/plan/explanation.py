@@ -11,11 +11,12 @@ from cachepilot.domain.snapshot import Node, Snapshot
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.least.needs import FREE, between, everything
 from cachepilot.plan.problem.asked import NO_CURVES, Asked
+from cachepilot.plan.problem.building import build
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds
 from cachepilot.plan.problem.packed_curves import PackedCurves
-from cachepilot.plan.problem.problem import Problem, build
-from cachepilot.sense.wire_curves import value_at
+from cachepilot.plan.problem.problem import Problem
+from cachepilot.sense.curves.wire_curves import value_at
 from cachepilot.sizes import pages_up
 
 SHOWN = frozenset(Held) - {Held.NO_CURVES}

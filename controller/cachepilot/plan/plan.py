@@ -18,8 +18,9 @@ from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.plan import allocators
 from cachepilot.plan.outlook import Outlook, outlook
 from cachepilot.plan.problem.asked import BY_MODE, NOTHING_FIXED, Asked
+from cachepilot.plan.problem.building import build
 from cachepilot.plan.problem.config import Config
-from cachepilot.plan.problem.problem import Problem, build
+from cachepilot.plan.problem.problem import Problem
 from cachepilot.plan.slo_outcomes import slo_outcomes
 from cachepilot.readable import number
 from cachepilot.sizes import human_bytes

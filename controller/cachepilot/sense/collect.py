@@ -14,18 +14,15 @@ from cachepilot.domain.snapshot import (
     Curves,
     Demand,
     Device,
-    Indicators,
     Node,
     Snapshot,
     Tenant,
-    Trust,
 )
 from cachepilot.domain.units import US_PER_S
 from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.clock import Clock
-from cachepilot.sense.conditions import yielded_to
-from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Counterfactuals, take_all
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, take_all
 from cachepilot.sense.counters import (
     Counters,
     Pages,
@@ -35,17 +32,13 @@ from cachepilot.sense.counters import (
     Window,
     totals_of,
 )
+from cachepilot.sense.curves.wire_curves import CurveStore, Measured
 from cachepilot.sense.device import DeviceModel
-from cachepilot.sense.filling import Filling
 from cachepilot.sense.node_scrape import Scrape, Scraped, ScrapedCounter
-from cachepilot.sense.wire_curves import CurveStore, Measured
-from cachepilot.sizes import PAGE_BYTES, pages_up
+from cachepilot.sense.tenant_memory import TenantMemory, held_bytes, tenant_of
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
-TRUSTED = Trust()
-INDICATOR = Indicator()
-IDLE = Indicators(throughput_ops=0.0, miss_ratio=0.0, device_iops=0.0)
 
 
 def not_scraped(_: Indicator) -> Scrape | None:
@@ -124,31 +117,6 @@ class Collected:
         return max(0, self.snapshot.node.shared_bytes - held)
 
 
-class _Memory:
-    """What the collector keeps of one tenant between snapshots."""
-
-    __slots__ = (
-        "cgroup_id", "counterfactuals", "curves", "filling", "indicator", "refused_counterfactuals",
-        "refused_curves", "refused_indicator", "scraped",
-    )  # fmt: skip
-
-    def __init__(self, cgroup_id: int) -> None:
-        self.cgroup_id = cgroup_id
-        self.curves = CurveStore()
-        self.counterfactuals = Counterfactuals()
-        self.filling = Filling()
-        self.indicator = INDICATOR
-        self.refused_curves = ""
-        self.refused_counterfactuals = ""
-        self.refused_indicator = ""
-        self.scraped: ScrapedCounter | None = None
-
-    def forget_scraped(self) -> None:
-        """What the application counts next cannot be compared with what was before."""
-        if self.scraped is not None:
-            self.scraped.forget()
-
-
 class Demands(Protocol):
     """Throughput models of the tenants of one node, by cgroup, each fitted to measurements."""
 
@@ -192,7 +160,7 @@ class Collector:
         self._scraped = scraped
         self._incarnation: int | None = None
         self._usable: frozenset[str] = frozenset((DEFAULT,))
-        self._memory: dict[str, _Memory] = {}
+        self._memory: dict[str, TenantMemory] = {}
         self._counters = Counters()
         self._device = DeviceModel()
 
@@ -251,7 +219,7 @@ class Collector:
         for cgroup, tenant in told.items():
             memory = self._memory.get(cgroup)
             if memory is None or memory.cgroup_id != tenant.cgroup_id:
-                memory = self._memory[cgroup] = _Memory(tenant.cgroup_id)
+                memory = self._memory[cgroup] = TenantMemory(tenant.cgroup_id)
                 self._demands.forget(cgroup)
                 anew.append(cgroup)
             indicator = objectives.of(cgroup).indicator
@@ -278,7 +246,7 @@ class Collector:
                 readings.samples[row] = counter.sample(time_s, self._device.read_us)
         return readings
 
-    def _scrape(self, memory: _Memory) -> Scrape | None:
+    def _scrape(self, memory: TenantMemory) -> Scrape | None:
         """An application's counter; None while it is unknown, or if it is not this node's."""
         try:
             return self._scraped(memory.indicator)
@@ -312,14 +280,15 @@ class Collector:
                 tenant.cgroup, sample, window, device.miss_cost_us, concurrency, is_filling
             )
             measured, usable = self._measured(tenant, memory)
+            planned = tenant_of(tenant, memory, window, measured, demand)
             found[tenant.cgroup] = Seen(
-                _tenant(tenant, memory, window, measured, demand), tenant, sample, window, measured,
-                memory.indicator, pages, counterfactual, usable, is_filling,
+                planned, tenant, sample, window, measured, memory.indicator, pages, counterfactual,
+                usable, is_filling,
             )  # fmt: skip
         return found
 
     def _measured(
-        self, tenant: wire.Tenant, memory: _Memory
+        self, tenant: wire.Tenant, memory: TenantMemory
     ) -> tuple[Measured | None, frozenset[str]]:
         """Curves over limits, or None if those in force are not known; and the usable policies."""
         usable, policy = self._usable, tenant.policy
@@ -329,10 +298,10 @@ class Collector:
             return None, usable
         seen_bytes = max(0, tenant.file_bytes - tenant.mapped_bytes)
         other = max(0, tenant.current_bytes - seen_bytes)
-        return memory.curves.at(other, _held_bytes(tenant), usable), usable
+        return memory.curves.at(other, held_bytes(tenant), usable), usable
 
     def _counterfactuals(
-        self, told: Mapping[str, wire.Tenant], memories: Sequence[_Memory]
+        self, told: Mapping[str, wire.Tenant], memories: Sequence[TenantMemory]
     ) -> list[Counterfactual | None]:
         """Counterfactuals of the last interval; None if invalid, which is logged once."""
         pairs = zip((one.counterfactuals for one in memories), told.values(), strict=True)
@@ -347,51 +316,3 @@ class Collector:
                 memory.refused_counterfactuals = str(one)
                 LOG.warning("node %s: %s: %s", self.node, cgroup, one)
         return found
-
-
-def _held_bytes(tenant: wire.Tenant) -> int:
-    """The limit, or the memory used by a tenant without one, in whole pages."""
-    return tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
-
-
-def _tenant(
-    tenant: wire.Tenant,
-    memory: _Memory,
-    window: Window | None,
-    measured: Measured | None,
-    demand: Demand,
-) -> Tenant:
-    held, floor = _held_bytes(tenant), tenant.floor_bytes
-    return Tenant(
-        tenant.cgroup,
-        tenant.policy,
-        held,
-        floor if tenant.limit_bytes else min(floor, held),
-        measured.curves if measured else None,
-        demand,
-        IDLE if window is None else _indicators(window),
-        _trust(tenant, measured, window, memory),
-        yielded=yielded_to(tenant),
-    )
-
-
-def _indicators(window: Window) -> Indicators:
-    return Indicators(
-        window.ops, window.miss_ratio, window.block_reads, window.latency_p99_us, window.cpus
-    )
-
-
-def _trust(
-    tenant: wire.Tenant, measured: Measured | None, window: Window | None, memory: _Memory
-) -> Trust:
-    if memory.refused_indicator:
-        return Trust(False, memory.refused_indicator)
-    is_measured = window is not None and window.ops > 0
-    if memory.refused_curves:
-        why = f"curves contradict themselves: {memory.refused_curves}"
-        return Trust(False, why, is_measured)
-    if measured is None:
-        return Trust(False, tenant.distrust or "there are no curves yet", is_measured)
-    if not tenant.trusted:
-        return Trust(False, tenant.distrust or "the agent gives no reason", is_measured)
-    return TRUSTED if is_measured else Trust(False, "no operations were counted yet")

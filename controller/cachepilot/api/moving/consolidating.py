@@ -33,9 +33,11 @@ class Consolidating:
         wanted = [one for one in drains if asked.node in (None, one.node)]
         if not wanted:
             known = ", ".join(one.node for one in drains) or "none"
-            what = "no node" if asked.node is None else f"node {asked.node}"
             can = "has tenants that can leave it" if asked.spreads else "can be drained"
-            raise InputError(f"consolidation: {what} {can} (allowed: {known})")
+            what = f"no node {can}"
+            if asked.node is not None:
+                what = f"node: {asked.node}: not one that {can}"
+            raise InputError(f"consolidation: {what} (allowed: {known})")
         told = [
             domain.Drain(
                 one.node,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One answer for all clients: an expensive result is computed once at a time, on one thread."""
+"""One answer for all clients: an expensive result is computed once at a time, on a thread."""
 
 import asyncio
 import time
@@ -18,19 +18,20 @@ class SharedAnswer(Generic[T]):
 
     An answer serves all clients that ask while it is computed and for `fresh_s` after that, unless
     `version` changed since the computation began. A failure is raised only to clients that waited
-    for it.
+    for it. The owner of `executor` shuts it down.
     """
 
     def __init__(
         self,
         compute: Callable[[], T],
         version: Callable[[], int],
+        executor: ThreadPoolExecutor,
         fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._compute, self._version = compute, version
         self._fresh_s, self._clock = fresh_s, clock
-        self._executor = ThreadPoolExecutor(1, "shared-answer")
+        self._executor = executor
         self._answer: asyncio.Future[T] | None = None
         self._begun_as = 0
         self._ended_s = 0.0
@@ -60,7 +61,3 @@ class SharedAnswer(Generic[T]):
             answer = self._answer = loop.run_in_executor(self._executor, self._timed)
         # A client that disconnects must not cancel the computation for the others.
         return await asyncio.shield(answer)
-
-    def close(self) -> None:
-        """Compute nothing more; a running computation ends normally."""
-        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -36,6 +36,8 @@ def _limit_bytes(remote: Controller, cgroup: str, node: str | None, text: str) -
         for one in remote.nodes()
         if one.name in on
     }
+    if not sizes:
+        raise UnknownToControllerError(f"no tenant {cgroup} any more (allowed: one that is there)")
     if len(sizes) != 1:
         raise InputError(f"--limit {text}: differs from node to node (allowed: with --node)")
     return sizes.pop()

@@ -324,9 +324,11 @@ class Mover:
         if moved.state in (MoveState.WAITING, MoveState.REHEARSING):
             names.update(nodes_of(rollout.going(moved.drain)))
         nodes = {name: node_seen(name, loops) for name in sorted(names)}
+        operated = self._pins.operated(rollout)
         return Observation(
-            self._now_s(), where, unknown, self._refused, nodes, self.interval_s, self._warmth
-        )
+            self._now_s(), where, unknown, self._refused, nodes, self.interval_s, self._warmth,
+            operated,
+        )  # fmt: skip
 
     def _store(self, before: Rollout, found: Step) -> bool:
         """Store a step; return whether it may be taken: it was stored, or may be lost."""

@@ -50,6 +50,19 @@ class Pins:
         else:
             self._is_unstored = False
 
+    def operated(self, rollout: Rollout) -> frozenset[str]:
+        """Return the tenants that the rollout would hold if operators did not decide their limits.
+
+        An operator decides by a pin, or by the mode of the objective.
+        """
+        stated = (pin for pin in self._fleet.asked().pins if pin.rollout is None)
+        pinned = {(pin.cgroup, pin.node) for pin in stated}
+        return frozenset(
+            cgroup
+            for cgroup, node in holding.pins(rollout)
+            if not self._may_pin(cgroup) or pinned & {(cgroup, node), (cgroup, None)}
+        )
+
     @property
     def _lost_s(self) -> float:
         return lost_s(self._fleet.config.interval_ms / 1000)

@@ -78,6 +78,9 @@ def unwatched(rollout: Rollout, now_s: float) -> Rollout:
         gap_s = max(0.0, now_s - rollout.since_s)
         moved = replace(moved, prepared_s=moved.prepared_s + gap_s)
         rollout = transitions.with_present(rollout, moved)
+    if moved is not None and moved.left is not None:
+        moved = replace(moved, left=replace(moved.left, heard_s=now_s))
+        rollout = transitions.with_present(rollout, moved)
     return replace(rollout, since_s=now_s)
 
 

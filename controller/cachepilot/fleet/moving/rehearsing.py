@@ -8,7 +8,7 @@ memory free. If the memory is too little, no tenant has to read its page cache a
 node.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from cachepilot.domain.consolidation import Move
@@ -26,6 +26,7 @@ from cachepilot.fleet.moving import checks
 from cachepilot.fleet.moving.holding import limit_of
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
+from cachepilot.sizes import human_bytes
 
 SETTLED_S = 2.0
 """Seconds until a page cache is stable after its limit was lowered, in addition to the time of
@@ -152,8 +153,8 @@ def missed_before(rehearsal: Rehearsal) -> str:
 def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> bool:
     """Whether the leaving tenants have their planned limits, and their page caches have settled.
 
-    A limit that is still not in force is ignored once `lost_s` seconds have passed in addition to
-    the time of reading the page caches once.
+    A limit that is still not in force is not waited for any longer once `lost_s` seconds have
+    passed in addition to the time of reading the page caches once; see `untried`.
     """
     elapsed_s = seen.now_s - (rehearsal.begun_s or seen.now_s)
     cold_s = max(one.move.cold_s for one in drain)
@@ -162,7 +163,7 @@ def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) ->
     home = seen.nodes[drain[0].drain]
     for one in drain:
         there = home.tenants.get(one.move.cgroup)
-        has_limit = there is None or there.limit_bytes <= limit_of(one.move)
+        has_limit = there is not None and is_enough(one.move, there.limit_bytes)
         if not has_limit and elapsed_s < cold_s + seen.lost_s:
             return False
     return True
@@ -233,6 +234,24 @@ def proven(rehearsal: Rehearsal) -> list[Move]:
         for move in rehearsal.moves
         if move.cgroup in met and is_enough(move, most.get(move.cgroup, 0))
     ]
+
+
+def untried(rehearsal: Rehearsal, operated: Collection[str]) -> str:
+    """Return in words which tenants were judged without their planned limits; "" if none were.
+
+    What such a tenant met says nothing about the plan, for example because its node did not carry
+    the limit out. Tenants in `operated` have the limits that operators want, and are left out.
+    """
+    home = rehearsal.nodes[0]
+    most, judged = dict(home.most_bytes), {check.cgroup for check in home.checks}
+    found = []
+    for move in rehearsal.moves:
+        had = most.get(move.cgroup, 0)
+        if move.cgroup in judged - {*operated} and not is_enough(move, had):
+            told = f"up to {human_bytes(had)}" if had else "no limit"
+            planned = human_bytes(limit_of(move))
+            found.append(f"{move.cgroup} had {told}, is to have {planned}")
+    return f"in the rehearsal on {home.node} {', '.join(found)}" if found else ""
 
 
 def is_enough(move: Move, most_bytes: int) -> bool:

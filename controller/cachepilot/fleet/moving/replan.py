@@ -17,7 +17,7 @@ from types import MappingProxyType
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
 from cachepilot.fleet.moving import holding, rehearsing
-from cachepilot.fleet.moving.seen.observation import NodeSeen
+from cachepilot.fleet.moving.seen import leaving
 
 CHANGES_MAX = 100
 """How many of the last changes of a rollout are kept."""
@@ -56,19 +56,23 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
     return onward(replace(told, is_planned=False), now_s)
 
 
-def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
-    """Go on after a move of a drain was kept.
+def kept(rollout: Rollout, moved: Moved, now_s: float) -> Rollout:
+    """Go on after a move was kept.
 
-    After the last move the node may still have tenants that were not to be moved; these are
-    recorded in `others`.
+    After the last move of a drain the node may still have tenants that were not to be moved; these
+    are recorded in `others`. If that is not known, the node is recorded in `unseen`.
     """
-    others: list[tuple[str, str]] = []
-    if not (home.lost or rollout.spreads or rollout.going(node)):
-        own = {one.move.cgroup for one in rollout.of_drain(node)}
-        others = [(node, cgroup) for cgroup in sorted(home.tenants.keys() - own)]
-    told = [_not_empty(*one) for one in others]
+    node, left = moved.drain, moved.left
+    others = [(node, cgroup) for cgroup, missing in left.others if not missing] if left else []
+    unseen = () if others or leaving.is_known(left) else (node,)
+    told = [*(_not_empty(*one) for one in others), *map(_not_seen, unseen)]
     # The next move must be planned with what was measured since the last plan.
-    found = replace(rollout, is_planned=False, others=(*rollout.others, *others))
+    found = replace(
+        rollout,
+        is_planned=False,
+        others=(*rollout.others, *others),
+        unseen=(*rollout.unseen, *unseen),
+    )
     return onward(with_changes(found, told), now_s)
 
 
@@ -81,6 +85,10 @@ def _not_made(rollout: Rollout, node: str, cgroups: Iterable[str], why: str) -> 
 
 def _not_empty(node: str, cgroup: str) -> str:
     return f"{node} is not empty: {cgroup} is on it"
+
+
+def _not_seen(node: str) -> str:
+    return f"it is not known whether {node} is empty: it sent too few snapshots"
 
 
 def onward(rollout: Rollout, now_s: float) -> Rollout:
@@ -100,6 +108,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
         for (node, why), cgroups in skips.items()
     ]
     whys += dict.fromkeys(_not_empty(*one) for one in rollout.others)
+    whys += map(_not_seen, rollout.unseen)
     is_done = not whys or bool(rollout.kept if rollout.spreads else going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
     why = "; ".join(whys) or "all moves were kept"

@@ -26,6 +26,7 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.fleet.moving import checks, preparing, rehearsing, transitions, warming
 from cachepilot.fleet.moving.replan import kept, skipped, with_changes
+from cachepilot.fleet.moving.seen import leaving
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
@@ -113,6 +114,10 @@ def _judged_rehearsal(
         return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
         return _rehearsed_on(rollout, waiting, found, seen)
+    why = rehearsing.untried(found, seen.operated)
+    if why:
+        failed = replace(waiting, rehearsal=replace(found, missed_s=seen.now_s))
+        return _skipped(rollout, failed, seen, why)
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
     is_home = move.cgroup in seen.nodes[move.from_node].tenants
@@ -249,6 +254,8 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return transitions.ended(rollout, back, seen, RolloutState.STOPPED, why)
     if rollout.is_stopping:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
+    moved = leaving.watched(rollout, moved, seen)
+    rollout = transitions.with_present(rollout, moved)
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
     if not target.lost and tenant is not None and target.time_s != moved.measured_s:
@@ -277,11 +284,11 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     missed = checks.missed(moved.checks)
     if missed:
         return transitions.turned_back(rollout, moved, seen, "; ".join(map(checks.told, missed)))
-    if any(one.verdict is Verdict.OPEN for one in moved.checks):
+    is_open = any(one.verdict is Verdict.OPEN for one in moved.checks)
+    if is_open or leaving.is_awaited(moved, seen):
         return Step(transitions.with_present(rollout, moved, since_s=seen.now_s))
     stays = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
-    home = seen.nodes[moved.move.from_node]
-    after = kept(transitions.with_present(rollout, stays), moved.drain, home, seen.now_s)
+    after = kept(transitions.with_present(rollout, stays), stays, seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if moved.drain in after.emptied:
         told.append(f"node {moved.drain} is empty")

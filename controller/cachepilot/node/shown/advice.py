@@ -13,7 +13,7 @@ from cachepilot.domain.snapshot import Curves
 from cachepilot.model.throughput import ModelKind, tenant_throughput
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.sense.collect import Collected, Seen
-from cachepilot.sense.wire_curves import value_at
+from cachepilot.sense.curves.wire_curves import value_at
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
 BAR_SIGMAS = 1.96

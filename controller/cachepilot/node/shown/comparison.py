@@ -29,7 +29,7 @@ from cachepilot.readable import number
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sense.counters import WINDOW
-from cachepilot.sense.wire_curves import value_at
+from cachepilot.sense.curves.wire_curves import value_at
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 ERRORS = 2.0

@@ -58,9 +58,9 @@ class _Seat:
     def curve(self) -> tuple[FloatArray, FloatArray]:
         """The tenant's curve from an empty page cache to its limit, as sizes and miss ratios.
 
-        A curve begins at the size at which none of the memory is page cache (`sense.wire_curves`),
-        with a miss ratio of 1, or else at no memory. A floor is no such size: it contains page
-        cache, too, as a margin or as protected memory.
+        A curve begins at the size at which none of the memory is page cache (see
+        `sense.curves.wire_curves`), with a miss ratio of 1, or else at no memory. A floor is no
+        such size: it contains page cache, too, as a margin or as protected memory.
         """
         limit = float(self.limit_bytes)
         if not self.targets.follows[self.row]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of the difference of a curve between two limits, for all tenants at once.
 
-This is the vectorised form of `Measured.error_between` in `sense.wire_curves`. The squares of the
-errors of steps add up, and a part of a step contributes the same part of its square. The error is
-at most that of two independent values.
+This is the vectorised form of `Measured.error_between` in `sense.curves.wire_curves`. The squares
+of the errors of steps add up, and a part of a step contributes the same part of its square. The
+error is at most that of two independent values.
 """
 
 from collections.abc import Sequence

@@ -54,7 +54,8 @@ class Observation:
 
     `where` is the node that the provider names, or None; `unknown` says why it cannot name one.
     `refused` says why the last order was not carried out. `warmth` is the progress of the last
-    order to read a page cache. Nodes report once in `interval_s`.
+    order to read a page cache. Nodes report once in `interval_s`. Operators decide the limits of
+    the tenants in `operated`, so that the rollout does not set them.
     """
 
     now_s: float
@@ -64,6 +65,7 @@ class Observation:
     nodes: Mapping[str, NodeSeen]
     interval_s: float = 1.0
     warmth: Warmth | None = None
+    operated: frozenset[str] = frozenset()
 
     @property
     def lost_s(self) -> float:

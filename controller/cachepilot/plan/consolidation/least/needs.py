@@ -20,10 +20,11 @@ from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray, Node, Snapshot
 from cachepilot.model.throughput import Throughput, throughput_model
 from cachepilot.plan.problem.asked import BY_MODE, NO_CURVES, Asked
+from cachepilot.plan.problem.building import build, min_ops_of, usable_of
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds
 from cachepilot.plan.problem.packed_curves import PackedCurves
-from cachepilot.plan.problem.problem import SLO_MARGIN, build, min_ops_of, usable_of
+from cachepilot.plan.problem.problem import SLO_MARGIN
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
 TOLERANCE = 0.02

@@ -14,7 +14,7 @@ import numpy as np
 
 from cachepilot.domain.snapshot import Curves, Snapshot, Tenant
 from cachepilot.sense.collect import Collected
-from cachepilot.sense.wire_curves import Measured
+from cachepilot.sense.curves.wire_curves import Measured
 
 
 def sure_snapshot(collected: Collected) -> Snapshot:

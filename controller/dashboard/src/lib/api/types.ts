@@ -243,7 +243,18 @@ export interface Drain {
   node: string;
   /** In the order in which they are to be made. */
   moves: Move[];
+  /** 0 where tenants stay on it. */
   freed_bytes: number;
+  /** What the node is short of, where tenants stay on it. */
+  why: string;
+}
+
+/** Nodes without room for what their tenants need next, and who is to leave them. */
+export interface Spread {
+  drains: Drain[];
+  notes: string[];
+  /** Nodes that stay short as no other has room, and what of. */
+  left: Record<string, string>;
 }
 
 export interface Consolidation {
@@ -313,6 +324,8 @@ export interface Rehearsal {
 /** A consolidation that is or was carried out; what it tells of tenants is measured. */
 export interface Rollout {
   id: number;
+  /** Whether it moves tenants off nodes without room, and empties none. */
+  spreads: boolean;
   state: string;
   moves: {
     move: Move;

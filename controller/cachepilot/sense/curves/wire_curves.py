@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cachepilot.domain.snapshot import Curves, FloatArray
-from cachepilot.sense.cliffs import with_cliffs
+from cachepilot.sense.curves.cliffs import with_cliffs
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
