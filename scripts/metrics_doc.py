@@ -170,7 +170,7 @@ def document() -> str:
 def main() -> int:
     """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    parser.add_argument("--check", action="store_true", help="compare without writing")
     found = document()
     if not parser.parse_args().check:
         DOCUMENT.write_text(found, "utf-8")

@@ -68,7 +68,7 @@ def test_a_check_tells_what_is_outdated_and_changes_nothing(tmp_path: Path, read
     assert policy_costs(tmp_path, "--check", near).returncode == 0
     far = policy_costs(tmp_path, "--check", verdicts(tmp_path / "far.json", init=1500))
     assert far.returncode == 1
-    assert "sample: init: verified instructions are 1,500; written are 1,000" in far.stdout
+    assert "sample: init: verified instructions are 1,500; the README has 1,000" in far.stdout
     more = policy_costs(tmp_path, "--check", verdicts(tmp_path / "more.json", init=1000, exit=1))
     assert more.returncode == 1 and "hooks are init, exit" in more.stdout
     assert readme.read_text() == text
