@@ -127,7 +127,7 @@ def test_nodes_that_fall_silent_are_an_error(
     with (
         Children(tmp_path) as children,
         closing(ControllerClient(controller.url)) as client,
-        pytest.raises(watching.DemoError, match="default: nothing new for"),
+        pytest.raises(watching.DemoError, match="default: no snapshot for"),
     ):
         watching.follow(children, client, Timeline(), lambda _s: False, lambda _t, _s: None)
     controller.close()
@@ -182,7 +182,7 @@ def test_the_status_shows_the_autopilot_beside_the_default() -> None:
     tenants = [tenant(DEFAULT, "a", 1000.0), tenant(AUTOPILOT, "a", 1500.0, "lfu")]
     text = shown(live.status_table(tenants, 12, 30))
     assert "1,500 (1,000)" in text
-    assert "30 s to go" in text
+    assert "30 s left" in text
     line = live.status_line(tenants, 12, {"a": 900.0})
     assert "a lfu 16 MiB 1,500/1,000 ops/s (SLO 900)" in line
 

@@ -50,7 +50,7 @@ def test_a_node_is_played_to_its_end_and_the_same_twice() -> None:
 def test_throughput_is_taken_between_two_times() -> None:
     run = Run({"/a": [look(float(t), "lru", 10 * t * t) for t in range(10)]})
     assert run.throughput_ops("/a", 2.0, 4.0) == pytest.approx((160 - 40) / 2)
-    with pytest.raises(RigError, match="fewer than two looks"):
+    with pytest.raises(RigError, match="fewer than two observations"):
         run.throughput_ops("/a", 20.0, 30.0)
 
 

@@ -49,7 +49,7 @@ def test_it_tells_what_was_measured_before_and_after() -> None:
         screen.print(part)
     text = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "a -> b" in text and "96 (95)" in text and "4.5" in text
-    assert "1 of 2 nodes hold everybody; empty: a; 2 of 2 tenants keep" in text
+    assert "1 of 2 nodes run all tenants; drained: a; 2 of 2 tenants keep" in text
 
 
 def test_an_slo_that_is_missed_and_a_throughput_that_falls_are_not_kept() -> None:

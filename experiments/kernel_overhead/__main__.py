@@ -90,7 +90,7 @@ def main() -> int:
         "--kernel",
         default=measure.KERNEL,
         choices=(measure.KERNEL, "patched"),
-        help="for `hits` and `misses`; patched: static branches read their keys from memory",
+        help="kernel for `hits` and `misses`; in `patched`, static branches read memory",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()
