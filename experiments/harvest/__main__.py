@@ -45,7 +45,7 @@ STOPS = "stops"
 UNSEEN = "unseen"
 QUICK_PARTS = ("10", ADOPTION)
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the autopilot harvests of the gain of policies: results
+# Share of the policies' gain that the autopilot reaches: results
 
 Written by `experiments/harvest/run` from `results.json`; README.md says what is measured.
 """

@@ -18,7 +18,7 @@ EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "make bench-kernel"
 GOALS = {"unattached": 0.1, "noop": 1.7}
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the framework costs: results
+# Overhead of the kernel framework: results
 
 Written by `make bench-kernel` from `results.json`; README.md says what is measured and how.
 """
