@@ -113,7 +113,7 @@ def test_tenants_share_cpus_that_they_need_at_different_times(
     assert not found(day, day).drains
     why = apart.drains[0].moves[0].why
     assert "% of its memory, 100% of its reads/s and 88% of its CPUs stay free with all" in why
-    assert why.endswith("%, 100% and 44% by what they needed at 11:15 UTC")
+    assert why.endswith("%, 100% and 44% with the needs of 11:15 UTC")
 
 
 def test_of_a_tenant_that_was_not_measured_yet_the_past_counts_as_it_was() -> None:

@@ -137,7 +137,7 @@ def test_what_was_needed_and_when_is_said() -> None:
     assert (move.limit_bytes, move.need_bytes) == (64 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (100 * MIB, (NOON - 35) * SLOT_S)
     assert "45% of its memory" in move.why
-    assert move.why.endswith("28% and 100% by what they needed at 03:15 UTC")
+    assert move.why.endswith("28% and 100% with the needs of 03:15 UTC")
     assert any("at any time of the last 8.5 h" in note for note in found.notes)
     nothing = _found(_two(400), {})
     assert nothing.drains[0].moves[0].peak_s is None

@@ -122,7 +122,7 @@ def _why(node: int, at: int, packed: Packed) -> str:
     told = f"{name} has room: {shares} stay free with all that come"
     if then == NOW:
         return told
-    return f"{told}, {listed(before)} by what they needed at {clock(past.begin_s(then))}"
+    return f"{told}, {listed(before)} with the needs of {clock(past.begin_s(then))}"
 
 
 def _to(
