@@ -223,7 +223,7 @@ def test_the_scenario_is_one_that_a_node_can_have(tmp_path: Path) -> None:
         assert objectives.of(f"/{DEFAULT}/{name}").mode is Mode.OBSERVE
 
 
-def test_the_guest_is_told_where_its_controller_is(
+def test_the_guests_configuration_names_its_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = scenario.real()

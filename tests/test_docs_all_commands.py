@@ -112,7 +112,7 @@ def test_every_command_is_run_by_a_test_or_says_why_not() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_a_command_that_nobody_runs_is_noticed(tmp_path: Path) -> None:
+def test_a_command_that_no_test_runs_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```sh\ncachepilot frobnicate \\\n  --all  # all\n\nls # x\n```\n", "utf-8")
     (block,) = shown.shell_blocks(page)

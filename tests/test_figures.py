@@ -55,7 +55,7 @@ def test_a_figure_becomes_what_its_row_says(text: str, becomes: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["a.z", "a.*", "b goal", "A figure", "1 + a.x"])
-def test_what_names_no_figure_is_refused(source: str) -> None:
+def test_a_comment_that_names_no_figure_is_refused(source: str) -> None:
     with pytest.raises(InputError):
         rewritten(f"1<!-- {source} -->", SOME)
 

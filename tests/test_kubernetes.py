@@ -102,7 +102,7 @@ def _patched(document: Any, operation: dict[str, Any]) -> None:
         document[last] = operation["value"]
 
 
-def test_what_gives_everything_back_runs_release_on_all_nodes_at_once() -> None:
+def test_the_command_to_release_runs_on_all_nodes_at_once() -> None:
     lines = [one.line for one in examples([ROOT / "docs" / "operating" / "kubernetes.md"])]
     (line,) = [one for one in lines if "patch daemonset" in one]
     words = shlex.split(line)

@@ -58,5 +58,5 @@ def test_hosts_are_as_few_as_can_be(sizes: list[int]) -> None:
     assert found <= len(first_fit) and (found == len(first_fit) or len(first_fit) > 1)
 
 
-def test_what_no_host_holds_takes_one_alone() -> None:
+def test_a_tenant_that_fits_on_no_host_takes_one_alone() -> None:
     assert hosts([30, 10, 10], 10, 3) == 3

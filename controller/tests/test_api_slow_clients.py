@@ -79,11 +79,11 @@ def test_a_second_request_has_no_more_time_than_the_first(url: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["nodes", "events"])
-def test_a_body_that_nobody_asked_for_holds_no_connection_open(url: str, path: str) -> None:
+def test_an_unexpected_body_holds_no_connection_open(url: str, path: str) -> None:
     assert _until_closed(url, _head("GET", path, 100)).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_listens_to_events_stays_connected(url: str, service: FakeService) -> None:
+def test_a_client_that_listens_to_events_stays_connected(url: str, service: FakeService) -> None:
     with httpx.Client(base_url=url, timeout=DEADLINE_S) as client:
         with client.stream("GET", "/api/v1/events") as events:
             parts = urlsplit(url)

@@ -119,7 +119,7 @@ def _refusal(run: Run, url: str, *options: str) -> str:
     return err
 
 
-def test_what_does_not_open_says_why(run: Run, fleet: Fleet) -> None:
+def test_a_refused_connection_gives_the_reason(run: Run, fleet: Fleet) -> None:
     foreign = fleet.foreign
     cases: list[tuple[dict[str, Path | None], str]] = [
         ({"token_file": None}, "a token is needed"),

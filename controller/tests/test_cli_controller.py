@@ -224,7 +224,7 @@ def test_a_controller_that_fails(run: Run) -> None:
     assert status == cli.EXIT_BAD_INPUT and "failed with 500: its log says why" in err
 
 
-def test_what_is_near() -> None:
+def test_similar_names_are_suggested() -> None:
     many = [f"/tenant{i}" for i in range(20)]
     assert near("xyz", many).endswith("and 12 more")
     assert near("x", []) == "there are none"

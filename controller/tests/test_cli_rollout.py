@@ -36,7 +36,7 @@ def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService)
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_to_drain_nobody_is_no_failure(
+def test_nothing_to_drain_is_no_failure(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch, is_empty: bool
 ) -> None:
     """A timer asks for this every night, even when everything is packed."""
@@ -53,7 +53,7 @@ def test_to_drain_nobody_is_no_failure(
     assert not service.moving.asked
 
 
-def test_of_nodes_to_drain_those_are_left_out_that_are_empty(
+def test_empty_nodes_are_left_out_of_a_drain(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = service.consolidation()
@@ -101,7 +101,7 @@ def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeSer
     assert "rollout 1: done; tenants moved: 1 of 1" in run(own, "consolidate", "--rollout")[1]
 
 
-def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
+def test_nothing_to_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
     service.short = False
     status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
     assert (status, out) == (0, "nobody is to be moved\n")
@@ -119,7 +119,9 @@ def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeS
     assert told in run(own, "consolidate", "--spread", columns=200)[1]
 
 
-def test_why_nobody_leaves_a_node_is_told(run: Run, own: str, service: FakeService) -> None:
+def test_the_reason_why_no_tenant_leaves_a_node_is_shown(
+    run: Run, own: str, service: FakeService
+) -> None:
     service.short = False
     status, _, err = run(own, "consolidate", "--spread", "--apply", "--yes", "--node", "beta")
     assert status == cli.EXIT_BAD_INPUT and "note: what tenants needed a day ago counts" in err

@@ -44,7 +44,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], contextlib.AbstractCon
 Disk = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-def test_a_policy_is_taken_back_though_nothing_can_be_stored(
+def test_a_policy_is_rolled_back_although_nothing_can_be_stored(
     tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenant, before = fooled(), unstored()

@@ -95,7 +95,7 @@ def test_one_pin_of_a_tenant_adds_to_the_other(tmp_path: Path) -> None:
     assert world.service.tenant("/a").tenant.pinned_policy is None
 
 
-def test_what_if_and_consolidation_know_of_pins(tmp_path: Path) -> None:
+def test_what_if_and_consolidation_take_pins_into_account(tmp_path: Path) -> None:
     world = a_world(tmp_path, Objective("/b", hit_ratio=0.9), Objective("*"))
     world.service.pin(Pin(cgroup="/a", node="plant", limit_bytes=100 * MIB))
     world.run(2)
@@ -220,7 +220,7 @@ def test_a_change_is_reverted_by_its_id_as_long_as_it_is_in_force(tmp_path: Path
         world.service.revert_change(12345)
 
 
-def test_what_an_operator_stated_is_no_setting_to_revert(tmp_path: Path) -> None:
+def test_a_changed_objective_cannot_be_reverted_as_a_setting(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.run(1)
     row = ChangeRow(ChangeKind.OBJECTIVE, ChangeState.DONE, "", "/a*", 1e9)

@@ -80,7 +80,7 @@ def scattered(per_group: Any) -> Counterfactual:
     return found
 
 
-def test_what_a_policy_would_have_saved_is_summed_up() -> None:
+def test_the_misses_that_a_policy_would_have_saved_are_summed() -> None:
     state = PolicyState()
     take(state, plain(lru=1500.0, mru=1800.0))
     found = take(state, plain(lru=1450.0, mru=1800.0))
@@ -89,7 +89,7 @@ def test_what_a_policy_would_have_saved_is_summed_up() -> None:
     assert found.raw.sum(axis=1) * found.factors == pytest.approx([1600.0, 1450.0, 1800.0])
 
 
-def test_what_a_policy_read_more_before_it_began_to_gain_does_not_count() -> None:
+def test_reads_before_a_policy_began_to_gain_do_not_count() -> None:
     state = PolicyState()
     for _ in range(100):
         found = take(state, plain(lru=4000.0))
@@ -99,7 +99,7 @@ def test_what_a_policy_read_more_before_it_began_to_gain_does_not_count() -> Non
     assert found.lead[1] == pytest.approx(20 * 100.0)
 
 
-def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -> None:
+def test_a_change_costs_the_pages_it_rereads_and_at_least_a_share_of_the_cache() -> None:
     seen = plain()
     some = seen._replace(reread=np.array([0.0, CACHE_PAGES, 10.0]))
     least = CONFIG.switch_share * CACHE_PAGES
@@ -147,7 +147,7 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
 
 @pytest.mark.parametrize("leads", [{}, {"lru": (60.0, 1.0), "mru": (60.0, 1.0)}])
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
+def test_noise_of_any_duration_begins_changes_no_more_often_than_allowed(
     lasts: float, leads: dict[str, tuple[float, float]]
 ) -> None:
     """At one time, two policies together, after so many intervals of the regime or the lead."""
@@ -198,7 +198,7 @@ def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
 
 
-def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
+def test_errors_of_a_small_sample_stay_when_all_pages_are_sampled() -> None:
     """The errors of the earlier sample stay in the sum; intervals without errors add none."""
     climb, random = Climb(), np.random.default_rng(1)
     climb.restart(1, GROUPS)
@@ -211,7 +211,7 @@ def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
     assert 0.9 < climbs.unseen()[0, 0] < 0.99
 
 
-def test_differences_that_last_are_told_from_noise() -> None:
+def test_lasting_differences_are_distinguished_from_noise() -> None:
     state, random = PolicyState(), np.random.default_rng(1)
     leads = [
         float(take(state, scattered(5.0 + random.normal(0, 20, GROUPS))).lead[1]) for _ in range(80)
@@ -231,7 +231,7 @@ def test_a_policy_that_is_worse_than_simulated_loses_its_lead_by_calibration() -
     assert found.lead[0] > COST
 
 
-def test_what_a_change_reads_anew_is_not_held_against_the_policy() -> None:
+def test_rereads_by_a_change_do_not_count_against_the_policy() -> None:
     state = PolicyState()
     take(state, plain())
     state.adapting = COST
@@ -263,7 +263,7 @@ def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
     assert known[1] == pytest.approx(known[0] / 4)
 
 
-def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise() -> None:
+def test_the_saved_share_of_accesses_counts_since_the_lead_began_to_rise() -> None:
     state = PolicyState()
     for _ in range(10):
         take(state, plain(lru=1700.0))
@@ -273,7 +273,7 @@ def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise()
     assert found.saved_ratio[2] == 0.0
 
 
-def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
+def test_a_climb_restarts_where_it_falls_to_its_minimum() -> None:
     climb = Climb()
     climb.restart(2, 2)
     climb_on(climb, [[3.0, 2.0], [3.0, 2.0]], 100.0)
@@ -296,7 +296,7 @@ def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, flo
     assert climb.values[:, :-BESIDE].sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
 
 
-def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
+def test_other_candidates_restart_the_sums_and_keep_calibrations() -> None:
     state = PolicyState()
     for _ in range(3):
         take(state, plain(lru=1500.0, mru=1700.0))
@@ -350,7 +350,7 @@ def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
         assert world.state.excess < 0.9 * world.lost < 0, off
 
 
-def test_what_may_be_read_anew_ends_though_nothing_is() -> None:
+def test_the_allowance_for_rereads_ends_although_nothing_is_reread() -> None:
     """Below the prediction every page counts: a policy must not seem better and better."""
     state, random = PolicyState(in_force="default"), np.random.default_rng(3)
     for _ in range(60):

@@ -148,9 +148,7 @@ def begins_none_where_it_is_held_or_pinned(
 
 @given(STREAMS, ALLOWED)
 @settings(max_examples=200, deadline=None)
-def test_whatever_is_shown_each_step_is_one_that_the_law_allows(
-    stream: Stream, allowed: frozenset[str]
-) -> None:
+def test_each_step_obeys_the_rules_for_any_input(stream: Stream, allowed: frozenset[str]) -> None:
     """One test checks all rules on the same stream, as drawing one takes longer than deciding it.
 
     Deciding the same stream again gives the same decisions, and does not change the intervals.
@@ -215,7 +213,7 @@ def test_through_noise_a_policy_that_saves_is_found_and_kept() -> None:
 
 
 @pytest.mark.parametrize("learnt", [0, 20, 60, 300])
-def test_the_ledger_holds_what_a_policy_that_misses_more_than_told_has_cost(learnt: int) -> None:
+def test_the_budget_is_charged_for_misses_beyond_the_prediction(learnt: int) -> None:
     world = World({"default": 0.5, "lru": 0.5}, told={"lru": 0.3})
     if learnt:
         world.learn(learnt)

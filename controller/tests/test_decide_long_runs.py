@@ -33,7 +33,7 @@ def test_a_policy_that_was_hardly_ahead_for_hours_is_chosen_as_soon_as_it_gains(
     assert kinds(world.run(20)) == [What.LIVE, What.CONFIRMED] and world.in_force == "lru"
 
 
-def test_what_is_worth_a_change_is_found_though_it_is_little() -> None:
+def test_a_small_gain_that_is_worth_a_change_is_found() -> None:
     least = DecideConfig().least_gain
     world = World({"default": 0.5, "lru": 0.5 - 1.5 * least}, anew=0.0).learn(300)
     assert What.LIVE in kinds(world.run(2000))

@@ -48,7 +48,7 @@ def test_a_pattern_has_one_form_and_matches_what_it_did(text: str, parts: list[s
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_name_is_refused_in_one_line_that_can_be_encoded(name: str) -> None:
+def test_invalid_names_are_refused_in_one_encodable_line(name: str) -> None:
     for read in (cgroup_path, cgroup_pattern):
         with pytest.raises(InputError, match="allowed: ") as refused:
             read(name)
@@ -57,7 +57,7 @@ def test_what_is_no_name_is_refused_in_one_line_that_can_be_encoded(name: str) -
 
 
 @pytest.mark.parametrize("name", ["", "a\n", "\ud800", "a\0", "n" * 254])
-def test_what_is_no_name_of_a_node_is_refused(name: str) -> None:
+def test_invalid_node_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="253 printable characters") as refused:
         node_name(name)
     assert str(refused.value).encode()

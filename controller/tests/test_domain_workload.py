@@ -62,7 +62,7 @@ def test_a_pod_is_not_its_containers() -> None:
         "pod:a b/c",
     ],
 )
-def test_what_is_no_pattern_is_refused_with_the_form(pattern: str) -> None:
+def test_invalid_patterns_are_refused_with_the_form(pattern: str) -> None:
     with pytest.raises(ObjectivesError, match=r"here: cgroup: .*pod:NAMESPACE/POD\[/CONTAINER\]"):
         objective_from({"cgroup": pattern}, "here")
 

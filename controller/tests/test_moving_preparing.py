@@ -86,7 +86,7 @@ def test_a_controller_that_starts_again_goes_on(crashed: int) -> None:
     assert (here.where["/kv"], here.orders[-1].act) == ("b", Act.MOVE)
 
 
-def test_what_was_read_is_dropped_where_nobody_goes() -> None:
+def test_read_pages_are_dropped_if_no_tenant_moves() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.rollout = replace(here.rollout, is_stopping=True)
@@ -115,7 +115,7 @@ def test_a_node_that_is_lost_meanwhile_stops_it_and_a_gap_does_not(node: str) ->
 
 
 @pytest.mark.parametrize("at", ["read", "refused"])
-def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
+def test_read_pages_are_dropped_if_the_move_ends_later(at: str) -> None:
     here = prepared([Warmth.WARM])
     _until(here, MoveState.PREPARING)
     _until(here, MoveState.WAITING)
@@ -130,7 +130,7 @@ def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
     assert here.orders[-1] == DROP
 
 
-def test_time_in_which_nobody_watched_does_not_count() -> None:
+def test_time_without_a_controller_does_not_count() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.tick()

@@ -130,7 +130,7 @@ def test_a_wait_ends_however_long_an_interval_is(between: Between, interval_ms: 
 
 
 @pytest.mark.parametrize("where", ["", "c"])
-def test_a_tenant_that_the_provider_has_elsewhere_is_dropped_and_told(
+def test_a_tenant_that_the_provider_has_elsewhere_is_left_out_with_a_note(
     between: Between, where: str
 ) -> None:
     between.shown["a"] = ["/kv"]
@@ -152,7 +152,7 @@ def test_a_node_whose_tenants_all_ended_is_not_drained(between: Between) -> None
     assert between.rollout.changes == ("a is not drained: its tenants are not there any more",)
 
 
-def test_a_provider_that_cannot_tell_keeps_a_node_from_being_drained(between: Between) -> None:
+def test_an_ambiguous_answer_of_the_provider_prevents_a_drain(between: Between) -> None:
     between.shown["a"] = ["/kv"]
     between.define("c", "/web")
     between.tick(lambda rollout: rollout.is_over)
@@ -203,7 +203,7 @@ def test_room_is_left_to_nodes_that_can_be_drained_and_none_is_taken_where_a_ten
     assert len(between.rests) == 2
 
 
-def test_what_cannot_be_stored_is_not_planned_over_and_over(
+def test_a_plan_that_cannot_be_stored_is_not_made_repeatedly(
     between: Between, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -52,7 +52,7 @@ def test_a_gain_is_against_what_the_default_would_truly_do(tmp_path: Path) -> No
     assert "are measured" in one.why and "is predicted" in one.why
 
 
-def test_who_gives_memory_that_it_needed_pays(tmp_path: Path) -> None:
+def test_a_tenant_that_gives_memory_that_it_needs_pays(tmp_path: Path) -> None:
     here = world(tmp_path, hungry(), liar())
     until(here, lambda: moves(here))
     until(here, lambda: compared(here)["/liar"].verdict is Verdict.PAYS, 30)
@@ -95,7 +95,7 @@ def test_before_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None
     assert compared(here)["/scan"].before is None
 
 
-def test_another_cgroup_of_the_name_begins_anew(tmp_path: Path) -> None:
+def test_another_cgroup_of_the_same_name_starts_again(tmp_path: Path) -> None:
     here = world(tmp_path, looping())
     here.run(20)
     first = here.loop._keeper.baselines.of("/scan")
@@ -105,7 +105,9 @@ def test_another_cgroup_of_the_name_begins_anew(tmp_path: Path) -> None:
     assert first is not None and later is not None and later.since_s > first.since_s
 
 
-def test_what_is_not_known_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_comparison_gives_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = world(tmp_path, looping())
     here.run(10)
     monkeypatch.setattr(here.loop.freshness, "_clock", lambda: time.monotonic() + 60)

@@ -62,7 +62,7 @@ def test_without_a_limit_a_cache_that_does_not_grow_does_not_fill() -> None:
     assert not any(known.take(told(0, 100 + i / 100), 1.0) for i in range(200))
 
 
-def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
+def test_a_raised_limit_fills_again_and_a_lowered_one_does_not() -> None:
     known = Filling()
     for _ in range(100):
         known.take(told(64, 20), 1.0)
@@ -103,7 +103,7 @@ def filling(world: World) -> set[str]:
     return {name for name, one in report.collected.seen.items() if one.is_filling}
 
 
-def test_a_cgroup_that_was_made_anew_fills_anew(tmp_path: Path) -> None:
+def test_a_cgroup_that_was_created_again_fills_again(tmp_path: Path) -> None:
     idle = PlantTenant("/idle", {"default": lambda _: 0.0}, 128 * MIB, room_bytes=100 * MIB)
     here = World(tmp_path, Plant([idle], 256 * MIB, (64 * MIB, 256 * MIB)))
     here.run(int(FILLED_S) + 10)

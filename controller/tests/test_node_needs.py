@@ -95,7 +95,7 @@ def test_needs_outlive_a_restart_and_a_slot_that_is_not_over_goes_on(tmp_path: P
     store.close()
 
 
-def test_what_cannot_be_read_is_kept_aside_and_what_is_old_is_dropped(tmp_path: Path) -> None:
+def test_unreadable_needs_are_quarantined_and_old_ones_dropped(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
     for slot, text in (
         (NOW, '{"/web": [1, 2]}'),
@@ -167,7 +167,7 @@ def test_slots_of_a_clock_that_was_ahead_are_not_restored_and_dropped(tmp_path: 
     store.close()
 
 
-def test_what_cannot_be_stored_now_is_stored_later(
+def test_needs_that_cannot_be_stored_are_stored_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
@@ -292,7 +292,7 @@ def test_cpus_of_a_tenant_that_moved_are_those_that_it_needed_more(tmp_path: Pat
     assert found.size_bytes.tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_what_is_needed_next_is_what_was_a_day_ago_from_now_on(tmp_path: Path) -> None:
+def test_the_next_needs_are_those_of_a_day_ago_from_now_on(tmp_path: Path) -> None:
     here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     day = SLOTS - 1

@@ -155,7 +155,7 @@ def test_error_bars_and_model_errors_make_it_take_more() -> None:
     assert not any("taken as exact" in note for note in doubtful.notes)
 
 
-def test_who_has_no_curves_to_follow_counts_as_it_is() -> None:
+def test_a_tenant_without_usable_curves_counts_with_its_present_memory() -> None:
     seen = snapshot(3, 3, policies=2)
     blind = replace(seen.tenants[0], curves=None)
     doubtful = replace(seen.tenants[1], trust=Trust(False, "few"))
@@ -166,7 +166,7 @@ def test_who_has_no_curves_to_follow_counts_as_it_is() -> None:
     assert any("for want of curves: /t00000, /t00001" in note for note in found.notes)
 
 
-def test_it_says_what_is_promised_and_what_is_known() -> None:
+def test_rows_show_whether_a_tenant_has_an_slo_and_known_needs() -> None:
     seen = snapshot(3, 5, policies=2)
     quiet = replace(seen.tenants[3].indicators, latency_p99_us=None)
     tenants = [

@@ -80,7 +80,7 @@ def test_without_cpus_of_a_node_nothing_is_bound() -> None:
     assert not any("CPUs" in note for note in _found(_two(None, None, None)).notes)
 
 
-def test_what_an_operator_states_overrides_what_is_measured() -> None:
+def test_stated_cpus_override_measured_ones() -> None:
     fleet = _two(5.0, 5.0)
     assert not _found(fleet).drains
     asked = Objectives((Objective("/web", cpus=0.5), Objective("*")))
@@ -130,7 +130,7 @@ def test_of_another_node_only_counts_by_how_much_more_was_needed_there() -> None
         assert len(_found(_two(2.0, 2.0), {("a", "/web"): came}).drains) == drained
 
 
-def test_what_is_left_of_a_rollout_has_to_find_as_many_cpus() -> None:
+def test_the_rest_of_a_rollout_needs_as_many_cpus() -> None:
     drains = _found(_two(1.0, 1.0)).drains
     rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
     for db, left in ((1.0, 1), (7.0, 0)):
@@ -138,7 +138,7 @@ def test_what_is_left_of_a_rollout_has_to_find_as_many_cpus() -> None:
         assert len(plans.as_ordered) == len(plans.anew) == left
 
 
-def test_where_cpus_are_short_is_told() -> None:
+def test_a_shortage_of_cpus_is_noted() -> None:
     notes = _found(_two(7.0, 0.5)).notes
     assert "a: its tenants need 1.65 CPUs more than it has, with a margin" in notes
     before = {("a", "/web"): past_of({-4: 32}, cpus={-4: 9.0})}

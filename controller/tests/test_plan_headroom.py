@@ -69,16 +69,14 @@ def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() ->
         (0, (), "only what tenants need now counts: headroom_hours is 0"),
     ],
 )
-def test_over_how_many_hours_room_is_left_is_told(
-    hours: float, known: Sequence[int], told: str
-) -> None:
+def test_the_hours_of_headroom_are_noted(hours: float, known: Sequence[int], told: str) -> None:
     before = {("a", "/web"): past_of(dict.fromkeys(known, 32))} if known else {}
     options = Options(headroom_hours=hours)
     found = consolidate(_two(256), EVERYBODY, Config(), options=options, before=before)
     assert told in found.notes
 
 
-def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
+def test_the_rest_of_a_rollout_leaves_as_much_room() -> None:
     fleet = _two(256)
     drains = _found(fleet, {}).drains
     rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
@@ -130,7 +128,7 @@ def test_reads_of_the_past_count_as_memory_does() -> None:
         assert len(_found(fleet, before).drains) == drained
 
 
-def test_what_was_needed_and_when_is_said() -> None:
+def test_the_greatest_need_and_its_time_are_shown() -> None:
     before = {("a", "/web"): past_of({-35: 100, HOUR_AGO: 40}), ("b", "/db"): past_of({-2: 190})}
     found = _found(_two(400), before)
     (move,) = found.drains[0].moves
@@ -145,7 +143,7 @@ def test_what_was_needed_and_when_is_said() -> None:
     assert any("only what tenants need now counts" in note for note in nothing.notes)
 
 
-def test_a_node_whose_tenants_needed_more_than_it_has_is_named_and_takes_nobody_in() -> None:
+def test_a_node_with_too_large_past_needs_is_named_and_receives_no_tenants() -> None:
     full = node_of("b", 300, loop_of("/db", 32, 64), loop_of("/web", 32, 64))
     fleet = [node_of("a", 256, loop_of("/cache", 32, 64)), full]
     both = {("b", name): past_of({HOUR_AGO: 200}) for name in ("/db", "/web")}
@@ -162,7 +160,7 @@ def test_so_many_more_fit_as_there_is_room_for_at_their_peaks() -> None:
     assert _found(fleet, before).tenants[0].more_of_this_kind == 2
 
 
-def test_nobody_needed_more_than_it_may_have_now() -> None:
+def test_past_needs_are_cut_to_the_memory_of_the_node() -> None:
     fleet = [node_of("a", 256, loop_of("/web", 32, 64)), node_of("b", 300, loop_of("/db", 32, 64))]
     before = {("a", "/web"): past_of({HOUR_AGO: 4000})}
     assert _found(fleet, before).tenants[0].peak_bytes == 256 * MIB
@@ -182,7 +180,9 @@ def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
 
 
 @pytest.mark.parametrize(("last_mib", "peak_mib"), [(40, 182), (32, 182), (12, 162), (0, 150)])
-def test_what_rose_where_a_tenant_is_now_does_not_count_twice(last_mib: int, peak_mib: int) -> None:
+def test_a_need_that_rose_on_the_new_node_does_not_count_twice(
+    last_mib: int, peak_mib: int
+) -> None:
     """It needed 150 MiB more than `last_mib`, its last need there, and needs 32 MiB now."""
     last = np.array([[last_mib * MIB, 4.0, 0.5]])
     came = replace(past_of({HOUR_AGO: 150}, 150.0, {HOUR_AGO: 2.0}), moved=np.array([True]))

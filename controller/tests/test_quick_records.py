@@ -27,7 +27,7 @@ def test_fields_defaults_and_names_are_those_of_the_dataclass() -> None:
         Point()  # type: ignore[call-arg]
 
 
-def test_what_is_checked_after_the_fields_still_is() -> None:
+def test_checks_after_the_fields_still_run() -> None:
     with pytest.raises(SnapshotError, match="demand: service_us"):
         Demand(-1.0, 1.0)
 

@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_is_refused(policy: str, size: int, message: str)
 
 
 @pytest.mark.parametrize("refused", REFUSALS)
-def test_what_is_refused_leaves_the_cache_as_it_was(refused: str) -> None:
+def test_a_refused_change_leaves_the_cache_as_it_was(refused: str) -> None:
     one, other = Cache("sieve", SIZE), Cache("sieve", SIZE)
     one.run(requests())
     other.run(requests())

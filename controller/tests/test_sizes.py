@@ -114,7 +114,7 @@ def test_bytes_are_whole_numbers_with_a_unit_or_without(text: str, amount: int) 
 @pytest.mark.parametrize(
     "text", ["", "x", "-1", "4MB", "4096 pages", "0.3KiB", "1.5", "50%", "1e3"]
 )
-def test_what_is_not_bytes_is_refused(text: str) -> None:
+def test_sizes_that_are_not_bytes_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="not whole bytes"):
         parse_bytes(text)
 
@@ -136,6 +136,6 @@ def test_requests_are_a_number_or_a_share(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.0", "100%", "200%", "1.5", "5KiB", "1 2"])
-def test_what_is_neither_is_refused(text: str) -> None:
+def test_counts_that_are_neither_number_nor_share_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="not a number of requests"):
         parse_requests(text, 1000)

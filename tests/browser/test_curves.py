@@ -64,7 +64,7 @@ def _color_and_width(look: str) -> str:
     return re.sub(r"(\S+\)).* (\S+)$", r"\1 \2", look)
 
 
-def test_what_holds_what_is_best_and_the_default_stand_out(
+def test_the_policy_in_force_the_best_and_the_default_stand_out(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = _show(shared, open_page)
@@ -146,7 +146,7 @@ def _candidates() -> list[str]:
     return sorted(name for name, one in found.items() if one.get("autopilot"))
 
 
-def test_candidates_are_told_apart_without_their_colour(shared: Autopilot, open_page: Open) -> None:
+def test_candidates_differ_without_their_colour(shared: Autopilot, open_page: Open) -> None:
     page, found = open_page(shared.address), _detail(shared)
     names = ["default", *_candidates()]
     curves = found["curves"]

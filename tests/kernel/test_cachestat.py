@@ -91,14 +91,16 @@ def test_its_memory_is_as_stated(steps: dict[str, Told]) -> None:
     assert 0 < steps["count"]["memory_kib"] < (24 + 3 * (2 * 3 + 1)) * 1024
 
 
-def test_cgroups_with_processes_are_there_and_the_busy_ones_come_first(
+def test_cgroups_with_processes_are_listed_busiest_first(
     cgroups: dict[str, Told],
 ) -> None:
     assert set(cgroups) == {"/cold", "/tight", "/loop", "/idle"}
     assert list(cgroups)[-1] == "/idle"
 
 
-def test_what_was_read_once_is_cold(steps: dict[str, Told], cgroups: dict[str, Told]) -> None:
+def test_pages_that_were_read_once_are_cold(
+    steps: dict[str, Told], cgroups: dict[str, Told]
+) -> None:
     cold = cgroups["/cold"]
     resident = (ONCE_MIB + HOT_MIB) * MIB
     assert cold["file_bytes"] == pytest.approx(resident, rel=0.03)
@@ -139,7 +141,7 @@ def test_of_a_file_that_does_not_fit_the_share_that_is_cached_hits(
     assert len(sizes) > 30 and sizes == sorted(sizes)
 
 
-def test_readahead_makes_hits_of_what_is_read_anew_all_the_time(
+def test_readahead_turns_reads_of_a_loop_into_hits(
     steps: dict[str, Told], cgroups: dict[str, Told]
 ) -> None:
     assert _means(steps, "/loop", "hit_ratio") > 0.9
@@ -208,7 +210,7 @@ def test_an_agent_beside_it_counts_the_same_and_goes_on(steps: dict[str, Told]) 
         ("no root", 1, "takes root"),
     ],
 )
-def test_what_is_missing_is_named_in_one_line(
+def test_a_missing_requirement_is_named_in_one_line(
     steps: dict[str, Told], step: str, status: int, words: str
 ) -> None:
     told = steps[step]
