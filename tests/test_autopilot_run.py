@@ -104,7 +104,7 @@ def looks(seconds: int = 40) -> Timeline:
     return timeline
 
 
-def test_a_sample_counts_once_however_often_it_is_looked_at() -> None:
+def test_a_sample_that_is_read_repeatedly_counts_once() -> None:
     timeline = Timeline()
     for time_s in (0, 0, 1, 1, 1):
         timeline.add([node(DEFAULT, time_s)], [tenant(DEFAULT, "a", 1.0)])
@@ -358,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def test_it_waits_until_every_tenant_is_measured_and_then_follows(
+def test_the_run_begins_once_every_tenant_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)

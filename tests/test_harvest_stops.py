@@ -44,7 +44,7 @@ def test_an_undone_change_had_read_more_than_its_stop_allows(latest: Load) -> No
         assert one.excess.size <= stops.TURNOVERS * stops.LOOKS
 
 
-def test_a_policy_has_of_its_own_what_the_default_does_not_hold(latest: Load) -> None:
+def test_the_own_pages_of_a_policy_are_those_not_cached_by_the_default(latest: Load) -> None:
     default = stops._Default(latest)
     held = []
     for policy in (KERNEL_DEFAULT, "lirs"):

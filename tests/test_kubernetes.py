@@ -74,7 +74,7 @@ def test_manifests_name_what_is_there() -> None:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes.keys()
 
 
-def test_they_are_applied_together_the_namespace_first() -> None:
+def test_manifests_are_applied_together_with_the_namespace_first() -> None:
     """In the order of file names the namespace would be last, and the others refused at first."""
     (kustomization,) = _of_file(KUSTOMIZATION)
     listed = kustomization["resources"]

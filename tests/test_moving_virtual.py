@@ -45,7 +45,7 @@ def test_nodes_share_their_seconds_and_a_tenant_moves(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(1, 10), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_hosts_are_as_few_as_can_be(sizes: list[int]) -> None:
+def test_the_number_of_hosts_is_minimal(sizes: list[int]) -> None:
     found = hosts(sizes, 10, len(sizes))
     assert found >= -(-sum(sizes) // 10)
     first_fit: list[int] = []

@@ -79,7 +79,7 @@ def test_kinds_of_tenants(client: TestClient) -> None:
     assert _names(client, only="trial")[1] == _names(client, only="untrusted")[1] == 0
 
 
-def test_nothing_of_a_tenant_is_looked_at_that_is_not_asked_for() -> None:
+def test_a_filter_reads_only_the_attributes_that_it_needs() -> None:
     class Pinned:
         """A row with only the attributes that `pinned` needs."""
 

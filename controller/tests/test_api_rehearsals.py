@@ -94,7 +94,7 @@ def test_a_missed_rehearsal_names_the_tenant_the_shortfall_and_the_time(has_slo:
     assert "10.0% less than that; not tried with less than 2.0 MiB until " in told[1]
 
 
-def test_one_that_is_stopped_is_no_verdict() -> None:
+def test_a_stopped_rehearsal_is_no_verdict() -> None:
     here = rehearsed("/kv")
     _until(here, RehearsalState.SETTLING)
     here.rollout = replace(here.rollout, is_stopping=True)

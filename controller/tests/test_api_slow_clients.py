@@ -63,7 +63,7 @@ def test_a_body_that_does_not_arrive_is_refused_and_its_connection_closed(
     assert json.loads(body) == {"error": "the body did not arrive within 0.5 s"}
 
 
-def test_chunks_that_stop_are_a_body_that_does_not_arrive(url: str) -> None:
+def test_a_chunked_body_that_stops_is_refused(url: str) -> None:
     head = _head("POST", "pins", 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     assert b" 408 " in _until_closed(url, head + b"5\r\n" + BODY[:5] + b"\r\n")
 

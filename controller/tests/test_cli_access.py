@@ -136,7 +136,7 @@ def test_a_refused_connection_gives_the_reason(run: Run, fleet: Fleet) -> None:
         assert part in _refusal(run, fleet.url, *fleet.options(**other)), other
 
 
-def test_files_that_will_not_do_are_named(run: Run, fleet: Fleet) -> None:
+def test_unusable_files_are_named(run: Run, fleet: Fleet) -> None:
     gone, bad = fleet.folder / "gone", fleet.folder / "bad"
     bad.write_text("no\nPEM\n")
     foreign = fleet.foreign

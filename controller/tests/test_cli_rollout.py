@@ -29,7 +29,9 @@ def test_moving_tenants_shows_what_it_costs_and_needs_yes(
     assert status == cli.EXIT_BAD_INPUT and "rollout 1 runs" in err
 
 
-def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService) -> None:
+def test_only_a_node_that_can_be_drained_is_accepted(
+    run: Run, own: str, service: FakeService
+) -> None:
     status, _, err = run(own, "consolidate", "--apply", "--node", "alpha", "--yes")
     assert status == cli.EXIT_BAD_INPUT and "--node alpha" in err and "allowed: beta" in err
     assert run(own, "consolidate", "--apply", "--node", "beta", "--yes")[0] == 0

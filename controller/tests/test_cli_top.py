@@ -180,6 +180,6 @@ def test_every_word_of_a_filter_counts() -> None:
     assert matches(one, "") and matches(one, "DB lirs") and not matches(one, "db sieve")
 
 
-def test_it_needs_a_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_needs_a_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["top", "--controller", url]) == cli.EXIT_BAD_INPUT
     assert "needs a terminal" in capsys.readouterr().err

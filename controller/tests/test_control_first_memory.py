@@ -67,7 +67,7 @@ def test_a_donor_keeps_its_share(tmp_path: Path, goal: Goal, keep: float, is_kep
     assert is_kept or kept(world) < 0.7
 
 
-def test_a_donor_gives_what_it_need_not_keep_and_it_is_said(tmp_path: Path) -> None:
+def test_a_donor_gives_down_to_its_keep_with_the_reason(tmp_path: Path) -> None:
     world = world_of(tmp_path, goal=Goal.TOTAL_THROUGHPUT)
     world.run(150)
     assert 0.9 <= kept(world) < 0.93

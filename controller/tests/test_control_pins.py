@@ -275,7 +275,7 @@ def test_only_what_is_in_force_is_reverted(tmp_path: Path, event: Event) -> None
     assert world.store.pins() == []
 
 
-def test_of_decisions_that_led_to_the_same_the_last_one_is_reverted(tmp_path: Path) -> None:
+def test_the_last_of_several_decisions_with_the_same_result_is_reverted(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     old, away, taken_back, last, empty = _decided(
         world,

@@ -93,7 +93,7 @@ def test_only_the_margin_of_a_higher_priority_takes_protected_memory(
     assert (other.limit_bytes < 60 * MIB) == (priority > 0)
 
 
-def test_infeasible_stays_named_until_data_that_are_trusted_say_otherwise(tmp_path: Path) -> None:
+def test_an_infeasible_slo_stays_infeasible_while_confidence_is_low(tmp_path: Path) -> None:
     greedy = PlantTenant("/greedy", {"default": linear(512 * MIB, 0.3)}, 128 * MIB)
     other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
     stated = Objective("/greedy", throughput_ops=20_000.0)

@@ -114,7 +114,7 @@ def test_a_change_for_gain_is_rolled_back_when_the_goal_changes(tmp_path: Path) 
     assert memory_of(here).goal == "least_memory"
 
 
-def test_a_member_that_misses_snapshots_stays_in_the_trial(tmp_path: Path) -> None:
+def test_a_tenant_missing_from_snapshots_stays_in_the_trial(tmp_path: Path) -> None:
     here = true_three(tmp_path)
     plant, hungry = here.plant, here.plant.of("/hungry")
     until(here, lambda: memory_of(here).change is not None)

@@ -98,7 +98,7 @@ def test_a_tenant_that_got_the_pinned_tenants_memory_gives_it_back(tmp_path: Pat
     assert world.plant.most_assigned_bytes <= 256 * MIB
 
 
-def test_a_tenant_that_had_no_limit_has_none_again(tmp_path: Path) -> None:
+def test_a_tenant_that_had_no_limit_has_none_after_unpin(tmp_path: Path) -> None:
     world = a_world(tmp_path, Objective("*", mode=Mode.OBSERVE), limit_mib=0)
     assert world.plant.of("/a").limit_bytes == 0
     world.service.pin(Pin(cgroup="/a", limit_bytes=16 * MIB))

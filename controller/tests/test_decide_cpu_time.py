@@ -101,7 +101,7 @@ def test_the_least_gain_is_of_misses_and_cpu_time_together(cpu_us: float, change
     assert bool(world.swaps) is changes
 
 
-def test_of_two_that_save_as_much_the_one_that_costs_less_is_chosen() -> None:
+def test_of_two_equal_policies_the_one_with_less_cpu_time_is_chosen() -> None:
     world = World({"default": 0.5, "lru": 0.3, "mru": 0.3}, cpu_us={"lru": 5.0, "mru": 1.0}).learn()
     world.run(20)
     assert world.swaps == ["mru"]

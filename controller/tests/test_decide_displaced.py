@@ -59,7 +59,7 @@ def test_a_rollback_rereads_pages_displaced_without_counterfactuals() -> None:
     assert trial is not None and trial.displaced == pytest.approx(31 * 0.3 * ACCESSES)
 
 
-def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took() -> None:
+def test_displaced_pages_count_pages_and_not_device_reads() -> None:
     """One read brings 16 missed pages under `lru`, and one page under the default."""
     world = confirmed()
     before = world.state.displaced

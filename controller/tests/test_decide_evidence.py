@@ -172,7 +172,7 @@ def test_noise_of_any_duration_begins_changes_no_more_often_than_allowed(
     assert found / runs <= 0.05 + 2 * np.sqrt(0.05 / runs)
 
 
-def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
+def test_only_the_looks_of_one_lead_count_for_a_policy_that_returns() -> None:
     saved = np.arange(GROUPS) - 4.0
     error = np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
     for leads, looks in (({}, 101.0), ({"lru": (60.0, 1.0)}, 5.0)):
@@ -192,7 +192,7 @@ def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_ends_it() ->
     assert take(state, scattered(-saved)).lead[1] == 0 and not state.climb.values.any()
 
 
-def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
+def test_there_is_no_sampling_error_if_every_page_is_sampled() -> None:
     saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
     seen = scattered(saved)._replace(rate=1.0)
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
@@ -252,7 +252,7 @@ def test_the_ledger_is_what_was_read_beyond_what_the_default_would_have() -> Non
     assert state.excess == pytest.approx(300.0, rel=0.05)
 
 
-def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
+def test_another_sampling_rate_weakens_calibrations_of_other_policies() -> None:
     states = PolicyState(), PolicyState()
     for state in states:
         take(state, plain(), in_force="lru")

@@ -189,7 +189,7 @@ def test_without_any_effect_few_changes_are_made_and_little_is_lost() -> None:
     assert changes <= 18 and lost <= 12 * 3 * COST
 
 
-def test_a_saving_that_is_not_there_costs_no_more_than_a_few_changes() -> None:
+def test_a_wrongly_predicted_saving_costs_at_most_a_few_changes() -> None:
     worlds = {
         (truth, told, seed): World({"default": 0.5, "lru": truth}, told={"lru": told}, seed=seed)
         for truth, told, seed in product((0.5, 0.55, 0.7), (0.47, 0.4, 0.3), range(4))
@@ -203,7 +203,7 @@ def test_a_saving_that_is_not_there_costs_no_more_than_a_few_changes() -> None:
             assert world.in_force == "default", of
 
 
-def test_through_noise_a_policy_that_saves_is_found_and_kept() -> None:
+def test_a_policy_that_saves_is_found_and_kept_in_noise() -> None:
     shares = {"default": 0.5, "lru": 0.45, "mru": 0.5}
     worlds = learn_all([World(dict(shares), seed=seed) for seed in range(4)])
     run_all(worlds, 300)

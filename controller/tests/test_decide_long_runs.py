@@ -63,7 +63,7 @@ def test_a_rollback_reads_no_more_than_was_read_since() -> None:
     assert world.state.turnover <= 0.9 * ACCESSES * 20 < 0.1 * SLOW_PAGES
 
 
-def test_of_what_was_found_in_force_it_is_not_known_what_it_displaced() -> None:
+def test_pages_displaced_by_a_policy_found_in_force_are_unknown() -> None:
     world = World({"default": 0.5, "lru": 0.3}, told={}, tells_cost=False)
     world.in_force = "lru"
     world.run(3)

@@ -50,7 +50,7 @@ def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
     assert known.cost / CACHE_PAGES == pytest.approx(share)
 
 
-def test_a_trial_has_not_had_the_time_to_collect_what_a_rollback_would_give_up() -> None:
+def test_going_back_during_a_trial_costs_less_than_later() -> None:
     world = World({"default": 0.5, "lru": 0.3, "mru": 0.4}, anew=0.0, tells_cost=False).learn()
     world.until(What.LIVE)
     world.run(1)

@@ -40,7 +40,7 @@ def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
     assert world.run(300) == []
 
 
-def test_a_saving_that_is_not_there_is_undone_and_not_believed_again() -> None:
+def test_a_wrongly_predicted_saving_is_undone_and_not_tried_again() -> None:
     world = promising()
     live, undone = world.run(10)
     assert (live.what, live.after) == (What.LIVE, "lru")
@@ -121,7 +121,7 @@ def test_rereads_by_a_swap_do_not_count_against_the_policy() -> None:
     assert world.state.calibration.factors(1) == pytest.approx([1.0, 1.0])
 
 
-def test_of_several_the_one_that_leads_most_is_chosen() -> None:
+def test_the_policy_with_the_largest_lead_is_chosen() -> None:
     world = World({"default": 0.5, "fifo": 0.4, "lru": 0.2, "mru": 0.3})
     assert world.until(What.LIVE).after == "lru"
 
@@ -317,7 +317,7 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
 
 
-def test_a_turn_known_to_be_too_short_for_its_cost_is_no_reason() -> None:
+def test_a_policy_whose_turns_are_too_short_for_its_cost_is_not_chosen() -> None:
     world = flipping(2)
     world.state.leads["lru"] = (5.0, 1.0)
     assert world.run(3) == [] and world.in_force == "mru"

@@ -222,7 +222,7 @@ def test_gains_that_scatter_with_the_load_are_no_error() -> None:
     ],
     ids=["rises", "one_burst", "ends", "two_bursts", "even"],
 )
-def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load(
+def test_a_saving_that_scatters_about_zero_is_not_confirmed_under_any_load(
     loads: NDArray[np.float64],
 ) -> None:
     confirmed = 0

@@ -52,7 +52,7 @@ def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() 
     assert world.until(What.CONFIRMED).after == "lru" and world.swaps == ["lru"]
 
 
-def test_a_trial_may_have_read_what_the_policy_has_to_collect() -> None:
+def test_a_trial_may_reread_what_the_policy_has_to_collect() -> None:
     """A change from the default counts as a tenth of the page cache when it is chosen."""
     world = saving()
     world.until(What.LIVE)

@@ -24,7 +24,7 @@ PARTS = st.lists(PART.filter(lambda part: part not in (".", "..")), min_size=1, 
 
 
 @given(PARTS, st.lists(st.integers(1, 3), min_size=6, max_size=6), st.booleans(), st.booleans())
-def test_however_a_path_is_written_it_is_one_cgroup(
+def test_all_spellings_of_a_path_are_one_cgroup(
     parts: list[str], slashes: list[int], is_rooted: bool, is_folder: bool
 ) -> None:
     written = "".join("/" * count + part for count, part in zip(slashes, parts, strict=False))

@@ -95,7 +95,7 @@ def test_without_such_a_statement_nothing_is_remembered_of_workloads() -> None:
     assert plain.among([WORKLOAD]) is plain
 
 
-def test_they_are_stored_and_read_again() -> None:
+def test_workload_patterns_are_stored_and_read_again() -> None:
     known = Objectives((Objective("pod:shop/*/*"),)).among([WORKLOAD])
     assert objectives_from_json(objectives_to_json(known), "stored") == known
 

@@ -232,7 +232,7 @@ def test_a_failed_answer_is_counted_and_the_last_value_kept(
     assert why in line
 
 
-def test_a_value_that_stays_away_is_not_known_any_more(application: Application) -> None:
+def test_a_value_that_stays_missing_becomes_unknown(application: Application) -> None:
     one = indicator(application.url)
     found = scraper(one)
     look(found)
@@ -257,7 +257,7 @@ def test_a_dead_application_delays_no_other(application: Application) -> None:
     assert found.failures_total == 2
 
 
-def test_so_many_applications_and_no_more(
+def test_applications_beyond_the_bound_are_not_scraped(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrape_module, "URLS_MAX", 4)

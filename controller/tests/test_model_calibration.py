@@ -194,7 +194,7 @@ def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are
     assert found.values.tolist() == [*kept, [1.0, 2.0, 3.0]]
 
 
-def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
+def test_another_sample_keeps_a_share_of_the_calibrations_of_others() -> None:
     found = calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
     before = found.factors(1)
     now = Calibrations.of([found])
@@ -213,7 +213,7 @@ def test_other_candidates_keep_the_calibrations_of_the_remaining_ones() -> None:
     assert found == calibration(*rows)
 
 
-def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
+def test_a_raised_calibration_factor_stays() -> None:
     found = known_for(1, 0.5, 5, known_for(0, 1.0, 300, unknown()))
     found.raise_to(1, 2.0)
     assert found.factors(1)[1] == pytest.approx(2.0, rel=0.02)
@@ -268,7 +268,7 @@ def test_a_raised_factor_holds_and_never_lowers_another(
         max_size=30,
     )
 )
-def test_any_course_of_intervals_leaves_factors_finite(
+def test_factors_stay_finite_for_any_intervals(
     course: list[tuple[int, float, float, float, float]],
 ) -> None:
     found = unknown()

@@ -81,7 +81,7 @@ def curves(*points: tuple[int, float]) -> Curves:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(1, 1024))
-def test_at_its_limit_a_curve_comes_to_what_is_measured(
+def test_a_curve_approaches_the_measurement_at_its_limit(
     measured: float, told: float, limit_mib: float
 ) -> None:
     shifts = learnt(limit_mib, measured, told).shifts(DEMAND)
@@ -120,7 +120,7 @@ def test_a_cliff_below_its_predicted_size_is_unknown_below_the_measured_limit() 
 
 
 @given(st.floats(-0.3, 0.3), st.floats(16, 200))
-def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
+def test_a_new_limit_keeps_its_prediction_until_it_is_measured(
     off: float, limit_mib: float
 ) -> None:
     found = learnt(128, 0.5 + off, 0.5)
@@ -166,7 +166,7 @@ def test_a_stored_limit_that_has_faded_to_nothing_breaks_nothing(seconds: float)
     assert found.shifts(DEMAND)[-1] == alone[0]
 
 
-def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:
+def test_corrections_are_interpolated_and_constant_beyond_the_limits() -> None:
     found = learnt(128, 0.1, 0.1)
     learn(found, 32, 0.7, 0.3, 200)
     shifts = found.shifts(DEMAND)
@@ -217,7 +217,7 @@ def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> 
 
 
 @pytest.mark.parametrize("less_pages", [0, 1, 2, 50])
-def test_a_limit_that_counts_for_a_greater_one_is_known_as_well(less_pages: int) -> None:
+def test_a_limit_that_counts_as_a_larger_one_is_known_as_well(less_pages: int) -> None:
     found, limit_bytes = LimitCalibration(), 10_000 * PAGE_BYTES
     found.take(limit_bytes, (10_000, 1_000), 0.6, 1.0, 60.0)
     limit_bytes -= less_pages * PAGE_BYTES

@@ -60,7 +60,7 @@ def test_reads_of_the_default_from_before_other_reads_fade() -> None:
 
 
 @pytest.mark.parametrize(("misses", "in_flight"), [(5, 8), (20, 8), (100, 32)])
-def test_a_read_that_ends_in_the_next_interval_makes_no_policy_worse(
+def test_reads_that_end_in_the_next_interval_make_no_policy_worse(
     misses: int, in_flight: int
 ) -> None:
     """Each miss is one read under every policy; some reads are under way between intervals."""

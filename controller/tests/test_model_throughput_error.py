@@ -47,9 +47,7 @@ def test_a_target_that_is_missed_is_noticed(mean: float, within: int) -> None:
 @pytest.mark.parametrize(
     ("missed", "of", "is_short"), [(3, 5, True), (3, 6, False), (4, 25, True), (4, 26, False)]
 )
-def test_so_many_missed_intervals_of_so_many_are_no_chance(
-    missed: int, of: int, is_short: bool
-) -> None:
+def test_enough_missed_intervals_are_beyond_chance(missed: int, of: int, is_short: bool) -> None:
     found = TargetError()
     met = [True] * (of - missed)
     for is_met in (*[False] * (missed - 1), *met, False):

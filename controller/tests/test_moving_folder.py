@@ -54,7 +54,7 @@ def test_a_tenant_that_cannot_be_moved_is_named(
     assert provider.where("/kv") == "a"
 
 
-def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
+def test_a_file_of_the_same_name_is_never_replaced(folder: Path) -> None:
     (folder / "b" / "kv.toml").write_text('cgroup = "/other"\n')
     provider = FolderProvider(folder)
     with pytest.raises(MoveError, match="is there already"):
@@ -63,7 +63,7 @@ def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
     assert provider.placed() == {"/kv": "a", "/web": "a", "/other": "b"}
 
 
-def test_one_that_is_defined_twice_is_nowhere_for_sure(folder: Path) -> None:
+def test_a_tenant_with_two_definitions_is_refused(folder: Path) -> None:
     (folder / "c" / "again.toml").write_text('cgroup = "/kv"\n')
     with pytest.raises(MoveError, match="on several nodes: a, c"):
         FolderProvider(folder).where("/kv")

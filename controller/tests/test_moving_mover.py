@@ -224,7 +224,7 @@ def test_the_provider_lists_pages_and_drops_them_if_no_tenant_moves(
     assert [one.name for one in (tmp_path / "nodes").rglob("kv.*")] == ["kv.toml"]
 
 
-def test_how_long_pages_are_read_is_that_of_the_configuration(
+def test_the_time_for_reading_pages_is_that_of_the_configuration(
     tmp_path: Path, fleet: Fleet, provider: FolderProvider
 ) -> None:
     assert Mover(fleet, provider).begin([drain("/kv")]).preparing_s == 0.0

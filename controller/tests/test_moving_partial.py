@@ -53,7 +53,7 @@ def test_a_neighbour_that_one_snapshot_lacks_is_judged_all_the_same() -> None:
     assert "/own meets throughput_ops 90 in 2 of 4 windows" in over.why
 
 
-def test_one_that_is_gone_is_not_judged_any_more() -> None:
+def test_a_removed_tenant_is_not_judged_any_more() -> None:
     here = fleet("/kv")
     _until(here, MoveState.WARMING)
     here.where["/own"] = None
@@ -128,7 +128,7 @@ def test_a_neighbour_that_only_the_last_snapshot_before_an_order_lacks_is_judged
     assert [one.cgroup for one in here.rollout.moves[0].checks] == ["/kv", "/own"]
 
 
-def test_a_tenant_that_its_home_does_not_show_is_not_moved() -> None:
+def test_a_tenant_that_its_node_does_not_show_is_not_moved() -> None:
     here = rehearsed()
     _until_judged(here)
     for _ in range(WINDOWS - 1):

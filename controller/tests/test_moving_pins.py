@@ -129,7 +129,7 @@ def test_an_operator_cannot_unpin_what_a_rollout_holds(world: Held) -> None:
     assert world.pins() == [HELD] and world.fleet.before() is None
 
 
-def test_to_undo_a_change_brings_no_pins_of_a_rollout_back(world: Held) -> None:
+def test_undo_does_not_restore_pins_of_a_rollout(world: Held) -> None:
     world.begin_again()
     world.fleet.change_objectives(lambda _: Objectives((Objective("/kv", weight=2.0),)))
     world.mover.stop()
@@ -140,7 +140,7 @@ def test_to_undo_a_change_brings_no_pins_of_a_rollout_back(world: Held) -> None:
     assert world.pins() == [] and world.fleet.asked().objectives == EVERYBODY
 
 
-def test_to_undo_a_change_leaves_the_pins_of_a_rollout_in_force(world: Held) -> None:
+def test_undo_leaves_the_pins_of_a_rollout_in_force(world: Held) -> None:
     world.fleet.set_pin(Pin("/other", "b", None, 8192))
     world.begin_again()
     last = world.fleet.before()

@@ -31,7 +31,7 @@ def _until(here: MovedFleet, state: MoveState) -> None:
         here.tick()
 
 
-def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
+def test_a_tenant_moves_once_its_page_cache_is_read() -> None:
     here = prepared([*ALL])
     over = here.play()
     assert over.state is RolloutState.DONE
@@ -44,7 +44,7 @@ def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
     assert "b reads the page cache of /kv, which is to come" in here.events
 
 
-def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
+def test_a_tenant_moves_cold_if_reading_takes_too_long() -> None:
     here = prepared([Warmth.LISTING])
     over = here.play()
     assert (over.state, over.moves[0].read_s) == (RolloutState.DONE, None)
@@ -56,7 +56,7 @@ def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
     assert here.orders.count(DROP) == 1, "what was read so far is of use"
 
 
-def test_a_tenant_goes_cold_where_its_pages_cannot_be_had() -> None:
+def test_a_tenant_moves_cold_if_its_pages_cannot_be_read() -> None:
     here = prepared([None])
     _until(here, MoveState.PREPARING)
     here.refusal = "the disk is full"
@@ -142,7 +142,7 @@ def test_time_without_a_controller_does_not_count() -> None:
     assert here.now_s - begun_s == left_s + 1
 
 
-def test_a_tenant_that_others_move_meanwhile_is_left_to_them() -> None:
+def test_a_tenant_that_another_program_moves_ends_the_rollout() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.where["/kv"] = "b"

@@ -175,5 +175,5 @@ def test_another_tenant_of_the_same_path_has_a_baseline_of_its_own() -> None:
     assert again.nodes[1].had_bytes == (("/agent", 1), ("/kv", 7))
 
 
-def test_a_tenant_that_was_refuted_counts_with_the_middle() -> None:
+def test_a_failed_rehearsal_counts_with_the_mean_of_both_limits() -> None:
     assert Refuted("/kv", 10, 30, 0.0).least_bytes == 20

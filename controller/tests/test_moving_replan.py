@@ -105,7 +105,7 @@ def test_a_rollout_that_is_not_planned_yet_begins_nothing_and_can_be_stopped() -
     assert over.state is RolloutState.STOPPED
 
 
-def test_a_tenant_that_needs_more_than_was_rehearsed_is_rehearsed_again_with_it() -> None:
+def test_a_tenant_that_needs_more_than_rehearsed_is_rehearsed_again() -> None:
     here = rehearsed("/kv", "/web")
     here.plan = lambda _: _both(Drain("a", (replace(move("/web"), limit_bytes=12288),), 0))
     while len(here.orders) < 2:
@@ -150,7 +150,7 @@ def test_throughput_is_compared_with_that_before_the_first_rehearsal() -> None:
     assert "/web does 87 op/s, is to keep 90" in over.why
 
 
-def test_if_nothing_can_be_emptied_any_more_it_ends_and_keeps_what_was_done() -> None:
+def test_a_rollout_that_can_drain_no_more_ends_and_keeps_its_moves() -> None:
     here = rehearsed("/kv", "/web")
     here.plan = lambda _: _both()
     over = here.play()
@@ -183,7 +183,7 @@ def test_a_plan_that_says_the_same_changes_nothing_else() -> None:
     assert replanned(before, plans, 9.0) == replace(before, is_planned=True)
 
 
-def test_it_goes_on_as_it_was_ordered_while_that_empties_the_same_nodes() -> None:
+def test_the_order_is_kept_while_it_drains_the_same_nodes() -> None:
     before = _in_the_middle()
     elsewhere = (Drain("c", (_goes("/web", "d"),), 0), KV)
     found = replanned(before, Plans((WEB, KV), elsewhere), 9.0, AGAIN_S)
@@ -222,7 +222,7 @@ def test_the_node_that_is_being_drained_comes_first() -> None:
     assert [one.drain for one in found.moves] == ["c", "c", "a"]
 
 
-def test_a_tenant_that_came_meanwhile_goes_along_and_all_is_rehearsed_again() -> None:
+def test_a_new_tenant_moves_with_the_others_after_another_rehearsal() -> None:
     moves = (_goes("/web", "b"), _goes("/new", "b"))
     found = replanned(_in_the_middle(), _both(Drain("c", moves, 0), KV), 9.0)
     assert found.changes == ("/new on c came later, and goes to b",)
@@ -237,7 +237,7 @@ def test_a_tenant_that_came_meanwhile_goes_along_and_all_is_rehearsed_again() ->
         (Drain("c", (), 0), GONE),
     ],
 )
-def test_a_plan_that_would_go_to_and_fro_is_not_followed(drain: Drain, why: str) -> None:
+def test_a_plan_that_moves_tenants_back_is_not_followed(drain: Drain, why: str) -> None:
     found = replanned(_in_the_middle(), _both(drain, KV), 9.0)
     assert [one.state for one in found.moves] == ["kept", "skipped", "waiting"]
     assert found.moves[1].why == why

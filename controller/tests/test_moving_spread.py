@@ -92,7 +92,7 @@ def test_a_node_with_a_missed_slo_receives_no_tenants_and_the_rest_goes_elsewher
     )
 
 
-def test_it_ends_where_no_other_node_is_planned_with() -> None:
+def test_a_spread_ends_if_no_other_node_can_be_planned() -> None:
     here = _spread("/1")
     here.there["b"]["/own"] = tenant(met=False)
     here.plan = lambda _: Plans([], [], frozenset("a"))
@@ -111,7 +111,7 @@ def test_a_tenant_that_need_not_leave_any_more_stays() -> None:
     assert done.why.startswith(told) and done.changes[-1].startswith(told)
 
 
-def test_it_can_be_stopped_in_a_move() -> None:
+def test_a_spread_can_be_stopped_during_a_move() -> None:
     here = _spread("/1", "/2")
     while here.where["/1"] == "a":
         here.tick()

@@ -101,7 +101,7 @@ def test_a_tenant_that_misses_its_slo_at_home_may_go() -> None:
     assert fleet("/kv", a={"/kv": tenant(met=False)}).play().state is RolloutState.DONE
 
 
-def test_a_tenant_that_stops_doing_anything_on_the_target_goes_back() -> None:
+def test_a_tenant_that_becomes_idle_on_the_target_goes_back() -> None:
     idle = replace(tenant(), ops=None, slos=tenant(met=None).slos)
     here = fleet("/kv", b={"/kv": idle})
     over = here.play()
@@ -189,7 +189,7 @@ def test_a_tenant_that_vanishes_or_strays_ends_the_rollout(
     assert ("vanished" if where is None else "is on c: others moved it") in over.why
 
 
-def test_one_that_cannot_be_moved_back_says_where_it_is() -> None:
+def test_a_tenant_that_cannot_be_moved_back_is_reported_with_its_node() -> None:
     here = fleet("/kv", b={"/kv": tenant(met=False)})
     _until(here, MoveState.RETURNING)
     here.where["/kv"], here.refusal = "b", "read-only file system"

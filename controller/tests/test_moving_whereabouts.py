@@ -123,7 +123,7 @@ def test_a_node_whose_tenant_stays_unseen_is_given_up_and_is_not_empty(between: 
 
 
 @pytest.mark.parametrize("interval_ms", [30_000, 60_000])
-def test_a_wait_ends_however_long_an_interval_is(between: Between, interval_ms: int) -> None:
+def test_a_wait_ends_for_any_interval(between: Between, interval_ms: int) -> None:
     between.shown["a"] = ["/kv"]
     waited_s = between.tick(lambda rollout: rollout.is_over)
     assert waited_s > lost_s(interval_ms / 1000)
@@ -159,7 +159,7 @@ def test_an_ambiguous_answer_of_the_provider_prevents_a_drain(between: Between) 
     assert between.rollout.why.startswith("a is not drained: it is not known where /web is: /web:")
 
 
-def test_a_tenant_that_came_goes_along_once_the_provider_has_it_there(between: Between) -> None:
+def test_a_new_tenant_moves_with_the_others_once_the_provider_has_it(between: Between) -> None:
     between.shown["a"].append("/new")
     between.tick(lambda rollout: rollout.why != "")
     told = "/new came to it, and the provider has it on no node"
@@ -169,7 +169,7 @@ def test_a_tenant_that_came_goes_along_once_the_provider_has_it_there(between: B
     assert between.rollout.changes == ("/new on a came later, and goes to b",)
 
 
-def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
+def test_a_new_tenant_without_a_definition_ends_only_the_drain_of_its_node(
     between: Between,
 ) -> None:
     between.shown["a"].append("/transient")

@@ -151,7 +151,7 @@ def test_bounds_that_an_operator_states_are_kept_at_once(tmp_path: Path) -> None
     assert one is not None and one.limit_bytes <= 140 * MIB >= one.upper_bytes
 
 
-def test_beside_tenants_in_auto_a_recommendation_stands(tmp_path: Path) -> None:
+def test_a_recommendation_stays_beside_tenants_in_mode_auto(tmp_path: Path) -> None:
     world = quiet(tmp_path, Objective("/hungry", mode=Mode.RECOMMEND), Objective("*"))
     world.run(200)
     told = world.service.history("/hungry")

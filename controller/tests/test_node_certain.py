@@ -59,7 +59,7 @@ def test_a_limit_that_falls_adds_no_hits() -> None:
     assert taken(known, (500, 500), limit_bytes=LIMIT_BYTES // 2) == 1.0
 
 
-def test_a_tenant_that_begins_to_hit_is_known_to() -> None:
+def test_a_tenant_that_begins_to_hit_is_noticed() -> None:
     known = Turnover()
     assert taken(known, *[(500, 500)] * 4) == 1.0
     miss = taken(known, *[(500, 0)] * 8)

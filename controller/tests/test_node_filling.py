@@ -29,7 +29,7 @@ def test_a_small_cache_is_full_with_a_batch_of_reclaim_to_spare() -> None:
     assert Filling().take(told(2, 1.7), 1.0)
 
 
-def test_one_that_has_not_grown_for_so_long_has_no_more_to_read() -> None:
+def test_a_page_cache_that_has_not_grown_for_a_minute_is_filled() -> None:
     known = Filling()
     found = [known.take(told(64, 20), 2.0) for _ in range(40)]
     assert found == [2 * i < FILLED_S for i in range(40)]
@@ -41,7 +41,7 @@ def test_a_large_cache_fills_for_as_long_as_it_grows() -> None:
         assert known.take(told(65_536, 100 * i), 1.0)
 
 
-def test_one_that_grows_after_it_was_idle_fills_again() -> None:
+def test_a_page_cache_that_grows_after_a_pause_fills_again() -> None:
     known = Filling()
     for _ in range(100):
         filled = not known.take(told(64, 20), 1.0)

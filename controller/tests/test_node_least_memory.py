@@ -118,7 +118,7 @@ def test_no_tenant_gets_back_more_than_its_memory_max(tmp_path: Path) -> None:
         here.run(1)
 
 
-def test_a_tenant_that_is_to_keep_nothing_any_more_gets_nothing_back(tmp_path: Path) -> None:
+def test_a_tenant_with_keep_0_gets_no_memory_back(tmp_path: Path) -> None:
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     here.run(60)
     stated = (Objective("*", keep=0.0),)

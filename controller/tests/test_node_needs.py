@@ -37,7 +37,7 @@ def test_noise_of_one_regime_is_not_what_it_needs() -> None:
     assert _sizes(one, NOW) == {NOW: 105.0}
 
 
-def test_a_slot_has_the_regime_that_needed_most_of_each() -> None:
+def test_a_slot_has_the_largest_need_of_its_regimes() -> None:
     one = RecentNeeds()
     for regime, size, iops in ((1, 100, 50.0), (1, 120, 50.0), (2, 300, 5.0), (3, 20, 9.0)):
         one.take(NOW, regime, Need(size, iops))
@@ -45,7 +45,7 @@ def test_a_slot_has_the_regime_that_needed_most_of_each() -> None:
     assert (told.size_bytes.tolist(), told.device_iops.tolist()) == ([300.0], [50.0])
 
 
-def test_cpus_are_kept_as_far_as_they_are_known() -> None:
+def test_known_cpus_are_kept() -> None:
     one = RecentNeeds()
     for cpus in (None, 1.0, 9.0, 2.0):
         one.take(NOW, 1, Need(1, 1.0, cpus))
@@ -58,7 +58,7 @@ def test_cpus_are_kept_as_far_as_they_are_known() -> None:
     assert one.of(NOW + 1) == Need(1.0, 1.0, None)
 
 
-def test_a_day_is_kept_whatever_the_clock_does() -> None:
+def test_a_day_of_needs_is_kept_for_any_clock() -> None:
     one = RecentNeeds()
     for slot in range(NOW, NOW + 2 * SLOTS):
         one.take(slot, 1, Need(slot - NOW, 0.0))
@@ -256,7 +256,7 @@ def test_cpus_are_measured_and_kept(tmp_path: Path) -> None:
     assert loop.needs.told(now[0])["/web"].cpus == pytest.approx([uses], rel=0.05)
 
 
-def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> None:
+def test_the_past_needs_of_a_moved_tenant_are_those_of_its_old_node(tmp_path: Path) -> None:
     here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     for slot, node, size in ((-3, "a", 300), (-2, "a", 200), (-2, "b", 50), (0, "b", 20)):

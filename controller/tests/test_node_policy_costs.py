@@ -64,7 +64,7 @@ def test_no_more_policies_are_remembered_than_a_node_may_have() -> None:
     assert "p0" in costs.us_per_access and "p1" not in costs.us_per_access
 
 
-def test_they_outlive_a_restart() -> None:
+def test_costs_survive_a_restart() -> None:
     text = node_state.to_json(NodeState(costs=known(lru=0.25)))
     assert node_state.from_json(text, "node").costs.of(("default", "lru")) is not None
     # A store of a version without costs.

@@ -138,7 +138,7 @@ def test_a_store_that_cannot_be_written_is_written_later(
     assert len(read(here, cgroup="/sated").time_s) == 4
 
 
-def test_a_tenant_that_goes_leaves_its_last_minute(tmp_path: Path) -> None:
+def test_the_last_minute_of_a_removed_tenant_is_stored(tmp_path: Path) -> None:
     here = world(tmp_path, looping(), sated())
     here.run(25)
     before = read(here)
@@ -219,7 +219,7 @@ def test_each_step_is_kept_for_its_time(tmp_path: Path) -> None:
         assert store.series("n", "/a", step, 0, 1e9) == []
 
 
-def test_chunks_beyond_the_bound_go_the_oldest_first(
+def test_the_oldest_chunks_beyond_the_bound_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1e6]

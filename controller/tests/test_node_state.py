@@ -161,7 +161,7 @@ def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
     assert after is not None and after.started_s == pytest.approx(before.started_s, abs=SAVE_CYCLES)
 
 
-def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
+def test_gains_of_an_earlier_version_invalidate_nothing_else() -> None:
     gain = '{"intervals": 4, "total": 2.0, "squares": 1.0, "products": 0.5, "last": 0.5}'
     member = '{"cgroup_id": 7, "policy": "default", "from_bytes": 8192, "to_bytes": 4096,'
     member += ' "baseline": {"ops": 1.0, "miss_ratio": 0.5}, "predicted": '
@@ -269,7 +269,7 @@ def test_missing_tables_are_created(tmp_path: Path) -> None:
     assert world.loop._decider.state.tenants["/1"].policy.climb.looked > 0
 
 
-def test_of_a_trial_that_cannot_be_read_nothing_is_confirmed_and_first_memory_stays(
+def test_an_unreadable_trial_is_not_confirmed_and_first_memory_stays(
     tmp_path: Path,
 ) -> None:
     world = on_trial(tmp_path)

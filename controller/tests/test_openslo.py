@@ -100,7 +100,7 @@ def test_a_document_of_another_tool_is_read() -> None:
     assert notes == ["db-fast: target 0.999 is not kept; the alert rules are made for 0.98"]
 
 
-def test_every_key_comes_back() -> None:
+def test_every_key_survives_the_conversion() -> None:
     objectives = parse_objectives(EVERYTHING, "objectives.toml")
     text, notes = openslo_yaml(objectives)
     assert notes == []

@@ -40,7 +40,7 @@ def _targets(drain: Drain) -> dict[str, str]:
     return {one.cgroup: one.to_node for one in drain.moves}
 
 
-def test_where_nothing_changed_all_is_as_it_was_ordered() -> None:
+def test_an_unchanged_fleet_keeps_the_order() -> None:
     ordered = _ordered()
     plans = _again(_rest(ordered))
     told = {one.node: _targets(one) for one in ordered}

@@ -104,7 +104,7 @@ def _waits_us(seen: Snapshot, asked: Objectives) -> set[float]:
 
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from(CAPACITIES), st.floats(1, 40))
-def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
+def test_the_reported_number_of_further_tenants_fits_and_meets_its_slo(
     seed: int, tenants: int, capacity: float, wealth: float
 ) -> None:
     seen = snapshot(seed, tenants, policies=2, capacity_iops=capacity)
@@ -212,7 +212,7 @@ def test_pins_memory_bounds_and_allowed_policies_hold() -> None:
     assert not rows[2].kept
 
 
-def test_extremes() -> None:
+def test_empty_fleets_and_duplicate_nodes() -> None:
     assert consolidate([], EVERYBODY, Config()).tenants == []
     seen = snapshot(3, 2, policies=2)
     with pytest.raises(InputError, match="node node: two snapshots"):

@@ -160,7 +160,7 @@ def test_an_slo_comes_before_what_tenants_of_no_higher_priority_keep(
     assert (plain.throughput_ops >= plain.kept_ops) is not wins
 
 
-def test_where_an_slo_takes_too_much_all_others_keep_the_same_part() -> None:
+def test_all_others_keep_the_same_part_if_an_slo_takes_too_much() -> None:
     cliff = np.where(SIZES >= 160 * MIB, 0.05, 1.0)
     others = [tenant(f"/{i}", linear(200), 9.0**i, 85, 85) for i in range(2)]
     seen = node(tenant("/slo", cliff, limit_mib=85), *others)

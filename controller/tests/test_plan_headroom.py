@@ -86,7 +86,7 @@ def test_the_rest_of_a_rollout_leaves_as_much_room() -> None:
         assert len(plans.as_ordered) == len(plans.anew) == drained
 
 
-def test_neither_is_it_where_the_tenant_of_the_target_was_large() -> None:
+def test_no_tenant_is_packed_onto_a_node_whose_tenant_was_large() -> None:
     fleet = _two(256)
     assert _found(fleet, {("b", "/db"): past_of({HOUR_AGO: 240})}).drains == []
     assert len(_found(fleet, {("b", "/db"): past_of({HOUR_AGO: 220})}).drains) == 1
@@ -153,7 +153,7 @@ def test_a_node_with_too_large_past_needs_is_named_and_receives_no_tenants() -> 
     assert found.drains == []
 
 
-def test_so_many_more_fit_as_there_is_room_for_at_their_peaks() -> None:
+def test_peaks_bound_the_number_of_further_tenants() -> None:
     fleet = [node_of("a", 320, loop_of("/web", 32, 64))]
     assert _found(fleet, {}).tenants[0].more_of_this_kind == 9
     before = {("a", "/web"): past_of({HOUR_AGO: 100})}
@@ -167,9 +167,7 @@ def test_past_needs_are_cut_to_the_memory_of_the_node() -> None:
 
 
 @pytest.mark.parametrize(("was_mib", "drained"), [(150, 0), (20, 1), (0, 1)])
-def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
-    was_mib: int, drained: int
-) -> None:
+def test_past_needs_on_another_device_count_as_a_difference(was_mib: int, drained: int) -> None:
     """`/db` needs 188 MiB of the 256 of `b`; `/web`, which came to `a`, needs 32."""
     came = replace(past_of({HOUR_AGO: was_mib}, 0.0), moved=np.array([True]))
     found = _found(_two(256), {("a", "/web"): came})

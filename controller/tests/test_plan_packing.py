@@ -249,7 +249,7 @@ def test_tenants_with_an_slo_count_with_the_policies_that_they_have() -> None:
     assert (needs.policy[:, some] != present[some]).any()
 
 
-def test_a_tenant_that_missed_its_slo_with_less_needs_what_was_refuted() -> None:
+def test_a_tenant_that_missed_its_slo_in_a_rehearsal_needs_more() -> None:
     fleet = fleet_of(3, 2, 1e12)
     rows = consolidate(fleet, EVERYBODY, Config()).tenants
     before = {row.cgroup: row.least_bytes for row in rows}

@@ -101,7 +101,7 @@ def test_pins_of_this_node_come_before_those_of_all_and_others_do_not_count() ->
     assert with_pins(asked, [], "here") == asked
 
 
-def test_a_pin_is_of_one_cgroup_and_no_glob() -> None:
+def test_a_pin_names_one_cgroup_and_is_no_glob() -> None:
     asked = with_pins(EVERYBODY, [Pin(cgroup="/a[12]*", policy="lru")], "node")
     assert asked.of("/a[12]*").fixed == Fixed("lru", None)
     assert asked.of("/a1").fixed is None

@@ -234,7 +234,7 @@ def _two(seen: Snapshot, cliff_mib: int) -> Snapshot:
     return replace(seen, tenants=tenants, node=node)
 
 
-def test_of_two_slos_that_do_not_fit_the_higher_priority_is_kept() -> None:
+def test_the_slo_of_the_higher_priority_is_met_if_only_one_fits() -> None:
     seen = _two(snapshot(2, 2, 1), cliff_mib=120)
     for winner, loser in ((0, 1), (1, 0)):
         asked = Objectives(

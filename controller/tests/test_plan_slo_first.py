@@ -54,7 +54,7 @@ def sizes_mib(found: Plan) -> list[float]:
     return [one.limit_bytes / MIB for one in found.actions]
 
 
-def test_where_all_fits_an_slo_has_its_margin_and_others_keep_what_they_had() -> None:
+def test_with_enough_memory_an_slo_has_its_margin_and_others_keep_theirs() -> None:
     first, other = sizes_mib(planned(260))
     assert first >= 200 * AIM and other >= CLIFF_MIB
 

@@ -103,7 +103,7 @@ def test_present_needs_count_without_a_past() -> None:
     assert any("what they needed a day ago is not known" in note for note in found.notes)
 
 
-def test_a_tenant_goes_home_where_that_has_room() -> None:
+def test_a_tenant_goes_to_its_former_node_if_that_has_room() -> None:
     others = [node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64)), node_of("d", 64)]
     ahead = _ahead(web=200, db=70, mail=60)
     fleet = _packed(*others)
@@ -206,7 +206,7 @@ def test_tenants_packed_at_night_are_spread_back_in_the_morning() -> None:
     assert _moves(_found(packed, ahead, homes)) == homes
 
 
-def test_hours_are_a_day_at_most() -> None:
+def test_lookahead_hours_are_at_most_a_day() -> None:
     with pytest.raises(InputError, match="lookahead_hours: 25 is out of range"):
         Options(lookahead_hours=25)
     found = _found(_packed(), {}, options=Options(lookahead_hours=0))

@@ -34,7 +34,7 @@ def curves(bars: Sequence[float], steps: Sequence[float] | None) -> Curves:
     st.booleans(),
     st.lists(st.integers(1, 120 * MIB), min_size=2, max_size=6),
 )
-def test_errors_of_all_tenants_at_once_are_those_of_one(
+def test_errors_of_many_tenants_equal_those_of_each_alone(
     told: list[tuple[float, float]], is_told: bool, sizes: list[int]
 ) -> None:
     bars, steps = zip(*told, strict=True)

@@ -31,7 +31,7 @@ def _at(curves: Curves, mib: float) -> FloatArray:
     return np.array([np.interp(mib * MIB, known, row) for row in rows])
 
 
-def test_of_a_loop_nothing_hits_until_all_of_it_fits() -> None:
+def test_a_loop_has_no_hits_until_all_of_it_fits() -> None:
     told = _curves([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], bar=0.1)
     found = with_cliffs(told)
     assert _at(told, 22)[0] < 0.2

@@ -179,7 +179,7 @@ def test_operations_during_a_scrape_outage_belong_to_the_outage() -> None:
     assert told == [None, None, 7.0, 7.0, *[None] * 5, 7.0, 7.0, 7.0]
 
 
-def test_of_an_application_that_accesses_no_pages_the_whole_time_counts() -> None:
+def test_the_whole_time_counts_for_an_application_without_page_accesses() -> None:
     counter, told = ScrapedCounter(), []
     for second in range(1, 13):
         counter.take(Scrape(21.0 * (second // 3), float(second)), Totals(0, 0, NAN, 0, 0, 0), 1.0)

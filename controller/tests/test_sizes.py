@@ -69,7 +69,7 @@ def test_bytes_round_down_to_pages(count: int, unit: str) -> None:
         (" 2GiB ", 1 << 20, 524288),
     ],
 )
-def test_examples(text: str, footprint: int, pages: int) -> None:
+def test_examples_of_sizes(text: str, footprint: int, pages: int) -> None:
     assert parse_size(text).resolve_pages(footprint, "t") == pages
 
 
@@ -95,7 +95,7 @@ def test_larger_than_the_footprint_is_refused(footprint: int) -> None:
         parse_size(str(footprint + 1)).resolve_pages(footprint, "some.u64")
 
 
-def test_human() -> None:
+def test_human_readable_sizes() -> None:
     assert human_bytes(4096) == "4 KiB"
     assert human_bytes(1536 << 10) == "1.5 MiB"
     assert human_bytes(12) == "12 B"

@@ -56,7 +56,7 @@ def test_setting_says_it_once_for_what_is_set(run: Run) -> None:
     assert told == [NOTE.format("/tenants/dbb")] and 'cgroup = "/tenants/dbb"' in text
 
 
-def test_a_slash_makes_no_other_objective(run: Run) -> None:
+def test_paths_with_other_slashes_are_the_same_objective(run: Run) -> None:
     run("slo", "set", "db", "--hit-ratio", "0.5")
     run("slo", "set", "/db/", "--weight", "2")
     text, _ = run("slo", "get")

@@ -247,7 +247,7 @@ def _with_history(path: Path, count: int) -> Store:
     return store
 
 
-def test_to_prune_never_holds_the_lock_for_more_than_some_rows(tmp_path: Path) -> None:
+def test_pruning_holds_the_lock_only_for_a_few_rows(tmp_path: Path) -> None:
     count = 7 * ROWS + 11
     store = _with_history(tmp_path / "c.db", count)
     held = _Held(store)

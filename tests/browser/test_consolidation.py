@@ -251,7 +251,7 @@ def test_a_rehearsal_goes_on_while_it_is_looked_at_and_is_passed(
     expect(heading).to_contain_text("passed at 2026-", timeout=9_000)
 
 
-def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:
+def test_one_node_alone_shows_that_there_is_no_other(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page, nodes=1)
     expect(page.get_by_text("None: there is no other node")).to_be_visible()
 

@@ -84,7 +84,7 @@ def test_the_policy_in_force_the_best_and_the_default_stand_out(
     assert key is not None and key["width"] >= 24
 
 
-def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -> None:
+def test_the_legend_highlights_any_line(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page)
     entry, muted = _entry(page, "policy03"), _look(_entry(page, "policy04"))
     plain = _look(entry)

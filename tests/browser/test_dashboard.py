@@ -247,7 +247,7 @@ def test_a_time_range_is_sent_to_the_controller_and_kept_in_the_address(
     expect(page).to_have_url(re.compile("range=6h"))
 
 
-def test_a_what_if_question_is_said_in_the_address(shared: Autopilot, open_page: Open) -> None:
+def test_a_what_if_question_is_kept_in_the_address(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, "#/what-if?node=n")
     page.get_by_label("Policy of /t/loop").select_option("sieve")
     page.get_by_label("Throughput SLO of /t/kv").fill("1234")

@@ -125,7 +125,7 @@ def _shorter(route: Route, rows: list[dict[str, Any]], known: list[int]) -> None
 
 
 @pytest.mark.parametrize("left", [30, 3])
-def test_a_list_that_becomes_shorter_than_it_is_scrolled(
+def test_a_scrolled_list_that_becomes_shorter_shows_its_rows(
     shared: Autopilot, open_page: Open, left: int
 ) -> None:
     one = shared.tenants()["/t/kv"]

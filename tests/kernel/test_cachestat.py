@@ -86,7 +86,7 @@ def test_there_are_as_many_reports_as_asked_for(steps: dict[str, Told]) -> None:
     assert all(report["lost_events"] == 0 for report in steps["known"]["reports"])
 
 
-def test_its_memory_is_as_stated(steps: dict[str, Told]) -> None:
+def test_the_memory_of_cachestat_is_as_documented(steps: dict[str, Told]) -> None:
     # Each of three busy cgroups has 3 MiB of curves, twice while they change, and a working set.
     assert 0 < steps["count"]["memory_kib"] < (24 + 3 * (2 * 3 + 1)) * 1024
 
@@ -117,7 +117,7 @@ def test_pages_that_were_read_once_are_cold(
     assert f"file {cold['file_bytes']}" in steps["known"]["stat"]["cold"]
 
 
-def test_of_a_file_that_does_not_fit_the_share_that_is_cached_hits(
+def test_the_cached_share_of_a_large_file_hits(
     steps: dict[str, Told], cgroups: dict[str, Told]
 ) -> None:
     tight = cgroups["/tight"]
@@ -153,7 +153,7 @@ def test_readahead_turns_reads_of_a_loop_into_hits(
     assert loop["working_set_bytes"] == pytest.approx(LOOP_MIB * MIB, rel=0.1)
 
 
-def test_of_an_idle_cgroup_nothing_is_predicted(cgroups: dict[str, Told]) -> None:
+def test_an_idle_cgroup_has_no_prediction(cgroups: dict[str, Told]) -> None:
     idle = cgroups["/idle"]
     assert (idle["accesses"], idle["hit_ratio"], idle["cold_bytes"]) == (0, None, None)
     assert re.fullmatch(r"no accesses in \d+ s", idle["distrust"])

@@ -104,7 +104,7 @@ def bucket_us(bucket: int) -> float:
     return (4 + bucket % 4) * float(2 ** (bucket // 4)) / 4
 
 
-def test_of_a_large_read_every_page_is_looked_at(steps: dict[str, Told]) -> None:
+def test_every_page_of_a_large_read_is_recorded(steps: dict[str, Told]) -> None:
     # Four times what the kernel looks at in one call; the test above checks that nothing was lost.
     assert steps["whole"]["read_calls"] == 1
     assert steps["whole"]["records"] == steps["whole"]["accesses"] == FILE_PAGES
