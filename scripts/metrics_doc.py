@@ -38,14 +38,14 @@ OPENING = """\
 # Metrics
 
 Written by `scripts/metrics_doc.py` from the code; do not edit. Names follow Prometheus: base units,
-`_total` for what only grows. A series is left out while its value is unknown.
-The controller has none of the tenants of a node that is stale: one from which no snapshot came for
-five control intervals.
+`_total` for counters. A series is left out while its value is unknown.
+The controller has no series for the tenants of a stale node: one that sent no snapshot for five
+control intervals.
 
 The controller answers `GET /metrics` on its HTTP address, each agent on its own
-(`metrics` in its configuration). Scrape both: what is said of a tenant is in one of them only. A
+(`metrics` in its configuration). Scrape both, because each metric is in one of them only. A
 tenant has at most **{tenant} series**: {controller} of the controller, with three objectives, and
-{agent} of its agent. One with a readahead policy of its own has {readahead} more. Rules and
+{agent} of its agent. A tenant with a readahead policy of its own has {readahead} more. Rules and
 alerts are in `configs/prometheus/`, dashboards in `configs/grafana/`.
 """
 

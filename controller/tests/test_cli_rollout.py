@@ -48,7 +48,7 @@ def test_nothing_to_drain_is_no_failure(
     packed = found.model_copy(update={"drains": empty})
     monkeypatch.setattr(fake_plans, "consolidation", lambda _: packed)
     status, out, _ = run(own, "consolidate", "--apply", "--yes")
-    assert (status, out) == (0, "nobody is to be moved\n")
+    assert (status, out) == (0, "no tenant has to move\n")
     assert run(own, "consolidate", "--apply", "--yes", "--json")[1] == "null\n"
     status, _, err = run(own, "consolidate", "--apply", "--yes", "--node", "beta")
     assert (status == 0) == is_empty and ("--node beta: it cannot be drained" in err) != is_empty
@@ -106,9 +106,9 @@ def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeSer
 def test_nothing_to_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
     service.short = False
     status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
-    assert (status, out) == (0, "nobody is to be moved\n")
+    assert (status, out) == (0, "no tenant has to move\n")
     assert "note: what tenants needed a day ago counts" in err and not service.moving.asked
-    assert "nobody is to be moved" in run(own, "consolidate", "--spread")[1]
+    assert "no tenant has to move" in run(own, "consolidate", "--spread")[1]
 
 
 def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeService) -> None:

@@ -112,7 +112,9 @@ def test_tenants_share_cpus_that_they_need_at_different_times(
     assert len(apart.drains) == 1
     assert not found(day, day).drains
     why = apart.drains[0].moves[0].why
-    assert "% of its memory, 100% of its reads/s and 88% of its CPUs stay free with all" in why
+    assert (
+        "% of its memory, 100% of its reads/s and 88% of its CPUs stay free after all moves" in why
+    )
     assert why.endswith("%, 100% and 44% with the needs of 11:15 UTC")
 
 

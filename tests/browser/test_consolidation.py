@@ -183,7 +183,7 @@ def test_a_running_rehearsal_shows_its_times_and_each_tenant(
     page = _rehearsals(shared, open_page, judged, _rehearsal("gamma", "not begun"))
     heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
     expect(heading).to_contain_text("beta since 2026-")
-    expect(heading).to_contain_text("SLOs are judged with the memory of afterwards")
+    expect(heading).to_contain_text("SLOs are judged with the planned memory")
     expect(heading).to_contain_text("12 s to go if all is met, predicted")
     assert _cells(page, "beta") == [
         ["/web", "alpha", "96 MiB", "4,200", "5,000", "4,100", "throughput 4,000 op/s", "3 of 3",
@@ -204,7 +204,7 @@ def test_before_memory_is_taken_only_present_measurements_are_shown(
     told = _rehearsal("beta", "measuring", left_s=75.0, tenants=[_rehearsed("/web", **none)])
     page = _rehearsals(shared, open_page, told)
     heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
-    expect(heading).to_contain_text("everybody is measured as it is")
+    expect(heading).to_contain_text("all tenants are measured with their present memory")
     expect(heading).to_contain_text("1 min 15 s to go")
     assert _cells(page, "beta") == [
         ["/web", "alpha", "96 MiB", "4,200", "5,000", NONE, NONE, NONE, NONE]

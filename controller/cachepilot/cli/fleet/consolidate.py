@@ -84,7 +84,7 @@ def _moves(drain: Drain) -> Iterator[RenderableType]:
 
 def _spread_parts(found: Spread) -> Iterator[RenderableType]:
     if not found.drains:
-        yield Text("nobody is to be moved")
+        yield Text("no tenant has to move")
     for order, drain in enumerate(found.drains, 1):
         yield Text(f"{order}. {drain.why}", style="bold")
         yield from _moves(drain)

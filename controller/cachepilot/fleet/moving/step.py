@@ -191,7 +191,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
 def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
     """Close a node for tenants that are spread, and have the rest planned again without it."""
     closed = replace(transitions.closed(rollout, node, now_s), is_planned=False, since_s=0.0)
-    told = f"{node} takes nobody in: {why}"
+    told = f"{node} receives no tenants: {why}"
     return Step(with_changes(closed, [told]), events=(told,))
 
 
@@ -304,7 +304,7 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     lost = seen.nodes[move.from_node].lost
     if seen.now_s - rollout.since_s > seen.return_s:
         why = seen.refused or (
-            f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"
+            f"node {move.from_node}: {lost}" if lost else "no program carries the order out"
         )
         why = f"{moved.why}; {move.cgroup} could not be moved back from {move.to_node}: {why}"
         return transitions.failed(rollout, moved, seen, why)
