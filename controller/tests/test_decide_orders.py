@@ -44,7 +44,7 @@ def test_a_refused_rollback_turns_to_the_default_and_is_never_given_up() -> None
     world.refusing = frozenset({"lru", "default"})
     (told,) = world.run(1)
     assert (told.what, told.after) == (What.ABANDONED, "lru")
-    assert "asked for again" in told.why and world.state.wanted == "default"
+    assert "requested again" in told.why and world.state.wanted == "default"
     assert world.run(500) == [] and world.state.wanted == "default"
     world.refusing = frozenset()
     world.run(1)

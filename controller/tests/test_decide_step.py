@@ -45,7 +45,7 @@ def test_a_wrongly_predicted_saving_is_undone_and_not_tried_again() -> None:
     live, undone = world.run(10)
     assert (live.what, live.after) == (What.LIVE, "lru")
     assert (undone.what, undone.before, undone.after) == (What.UNDONE, "default", "lru")
-    assert undone.why.startswith("it was to save ")
+    assert undone.why.startswith("it should have saved ")
     assert world.run(1500) == [] and world.swaps == ["lru", "default"]
     assert world.lost == 2 * COST
 

@@ -317,7 +317,7 @@ def test_a_change_is_undone_as_soon_as_its_predicted_saving_is_surely_missed() -
     kept = 380.0 / UNDO_TIMES
     assert trial.why_undone(COST, kept, UNDO_TIMES) is None
     found = trial.why_undone(COST, kept - 1, UNDO_TIMES)
-    assert found == "it was to save 380 pages, and saved -100"
+    assert found == "it should have saved 380 pages, and saved -100"
 
 
 def test_a_predicted_saving_that_is_due_and_missed_is_undone() -> None:
@@ -326,7 +326,7 @@ def test_a_predicted_saving_that_is_due_and_missed_is_undone() -> None:
     error = inf
     assert settled([0.0] * 10, due - 1).why_undone(COST, error, UNDO_TIMES) is None
     found = settled([0.0] * 10, due).why_undone(COST, error, UNDO_TIMES)
-    assert found == "it was to save 400 pages, and saved 0"
+    assert found == "it should have saved 400 pages, and saved 0"
     kept = due / UNDO_TIMES / 10
     assert settled([kept] * 10, due).why_undone(COST, error, UNDO_TIMES) is None
     assert settled([kept * 0.9] * 10, due).why_undone(COST, error, UNDO_TIMES) is not None
@@ -360,4 +360,4 @@ def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> Non
     world.truth = dict.fromkeys(world.truth, 0.0)
     found = world.run(620)
     assert [one.what for one in found] == [What.ABANDONED] and world.in_force == "default"
-    assert world.state.trial is None and "nothing is missed" in found[0].why
+    assert world.state.trial is None and "without misses" in found[0].why

@@ -76,7 +76,7 @@ def test_the_throughput_before_the_rehearsal_is_kept_after_the_move() -> None:
     here.there["b"]["/kv"] = tenant(85.0, slo=False)
     over = here.play()
     assert over.state is RolloutState.TURNED_BACK
-    assert "/kv does 85 op/s, is to keep 90" in over.why
+    assert "/kv does 85 op/s, has to keep 90" in over.why
 
 
 def test_a_tenant_that_misses_its_slo_before_the_rehearsal_may_move() -> None:
@@ -93,7 +93,7 @@ def test_an_slo_that_is_missed_on_the_target_as_it_is_takes_no_memory() -> None:
         here.tick()
         held.append(pins(here.rollout))
     assert here.rollout.state is RolloutState.STOPPED and not any(held)
-    assert "an SLO of /own on b is missed as it is" in here.rollout.why
+    assert "an SLO of /own on b is missed already" in here.rollout.why
 
 
 @pytest.mark.parametrize("after_s", [3, BEFORE_WINDOWS + 2, BEFORE_WINDOWS + COLD_S + 8])

@@ -147,7 +147,7 @@ def test_throughput_is_compared_with_that_before_the_first_rehearsal() -> None:
     here.there["a"]["/web"] = tenant(95.0, slo=False)
     here.squeezed["/web"] = tenant(87.0, slo=False)
     over = here.play()
-    assert "/web does 87 op/s, is to keep 90" in over.why
+    assert "/web does 87 op/s, has to keep 90" in over.why
 
 
 def test_a_rollout_that_can_drain_no_more_ends_and_keeps_its_moves() -> None:

@@ -87,7 +87,7 @@ def test_a_node_with_a_missed_slo_receives_no_tenants_and_the_rest_goes_elsewher
     assert done.state is RolloutState.DONE and list(dict(done.closed)) == ["b"]
     assert (here.where["/1"], here.where["/2"]) == ("c", "c")
     assert done.changes[:2] == (
-        "b receives no tenants: an SLO of /own on b is missed as it is",
+        "b receives no tenants: an SLO of /own on b is missed already",
         "/1 goes to c, not to b",
     )
 
@@ -99,7 +99,7 @@ def test_a_spread_ends_if_no_other_node_can_be_planned() -> None:
     done = here.play()
     assert done.state is RolloutState.STOPPED
     assert done.why.startswith("not moved from a: /1: its node stays short, and no other has room")
-    assert done.changes[0] == "b receives no tenants: an SLO of /own on b is missed as it is"
+    assert done.changes[0] == "b receives no tenants: an SLO of /own on b is missed already"
 
 
 def test_a_tenant_that_need_not_leave_any_more_stays() -> None:
@@ -107,7 +107,7 @@ def test_a_tenant_that_need_not_leave_any_more_stays() -> None:
     here.plan = lambda _: Plans([], [])
     done = here.play()
     assert (done.state, here.where["/2"]) == (RolloutState.DONE, "a")
-    told = "not moved from a: /2: its node has room for it now, by what was measured since"
+    told = "not moved from a: /2: its node has room for it now, by the latest measurements"
     assert done.why.startswith(told) and done.changes[-1].startswith(told)
 
 

@@ -94,7 +94,7 @@ def test_an_slo_that_is_missed_as_it_is_begins_no_move() -> None:
     here = fleet("/kv", b={"/own": tenant(met=False)})
     over = here.play()
     assert (over.state, here.orders) == (RolloutState.STOPPED, [])
-    assert over.why == "an SLO of /own on b is missed as it is"
+    assert over.why == "an SLO of /own on b is missed already"
 
 
 def test_a_tenant_that_misses_its_slo_at_home_may_go() -> None:
@@ -186,7 +186,7 @@ def test_a_tenant_that_vanishes_or_strays_ends_the_rollout(
     over = here.play()
     assert over.state is RolloutState.FAILED
     assert over.moves[0].state is MoveState.FAILED
-    assert ("vanished" if where is None else "is on c: others moved it") in over.why
+    assert ("vanished" if where is None else "is on c: another program moved it") in over.why
 
 
 def test_a_tenant_that_cannot_be_moved_back_is_reported_with_its_node() -> None:

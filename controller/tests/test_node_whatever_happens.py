@@ -119,7 +119,7 @@ def _check_decisions(world: World) -> None:
             one for one in told if one.cgroup == tenant.cgroup and one.from_policy != one.to_policy
         ]
         # A refused rollback is asked for until it is in force, or the default instead.
-        refused = [one for one in policies if "asked for again" in one.why]
+        refused = [one for one in policies if "requested again" in one.why]
         policies = [one for one in policies if one not in refused]
         # A rollback is no trial.
         trials = [one for one in policies if "to read again" not in one.why or one.event == "trial"]

@@ -49,7 +49,7 @@ def test_an_order_that_misses_an_slo_asks_first(pilot: Autopilot, open_page: Ope
     expect(page.get_by_text(cost)).to_be_visible()
     assert _tenant(pilot)["pinned_limit_bytes"] is None
     pin.click()
-    dialog.get_by_role("button", name="Do it all the same").click()
+    dialog.get_by_role("button", name="Proceed anyway").click()
     expect(page.get_by_text(f"/t/kv: pinned to limit {least_mib} MiB")).to_be_visible()
     pilot.until(lambda: _tenant(pilot)["pinned_limit_bytes"] == least_mib * MIB)
 

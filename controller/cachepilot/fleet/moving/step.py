@@ -94,7 +94,7 @@ def _before_rehearsal(
         waiting = replace(moved, state=MoveState.WAITING, rehearsal=refused)
         return _skipped(rollout, waiting, seen, why)
     begun = replace(moved, rehearsal=replace(found, begun_s=seen.now_s))
-    told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the limits of afterwards"
+    told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the planned limits"
     return Step(
         transitions.with_present(rollout, begun, since_s=seen.now_s, why=""), events=(told,)
     )
@@ -175,7 +175,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     poor = checks.missed_before(before)
     missed = [one for one in poor if one != move.cgroup]
     if missed:
-        why = f"an SLO of {missed[0]} on {move.to_node} is missed as it is"
+        why = f"an SLO of {missed[0]} on {move.to_node} is missed already"
         if rollout.spreads and move.to_node not in dict(rollout.closed):
             return _elsewhere(
                 transitions.with_present(rollout, measured), move.to_node, why, seen.now_s
@@ -245,7 +245,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return strayed
     if seen.where == move.from_node:
         back = replace(moved, state=MoveState.RETURNED, ended_s=seen.now_s)
-        why = f"{move.cgroup} is on {move.from_node} again: others moved it"
+        why = f"{move.cgroup} is on {move.from_node} again: another program moved it"
         return transitions.ended(rollout, back, seen, RolloutState.STOPPED, why)
     if rollout.is_stopping:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
