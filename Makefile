@@ -28,20 +28,20 @@ build: ## Install what is missing and build .venv/bin/cachepilot, the agent and 
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
 	@scripts/build_agent.py
 
-run: build ## Show the autopilot: NODE=vm on a real kernel, CONSOLIDATE=1 on nodes that are drained: build/run
+run: build ## Show the autopilot: on a real kernel with NODE=vm, draining nodes with CONSOLIDATE=1: build/run
 	@NODE="$(NODE)" CONSOLIDATE="$(CONSOLIDATE)" scripts/run $(ARGS)
 
 test: ## Lint, then the tests of every language
 	@scripts/setup kernel
 	@mkdir -p build
-	@echo "==> what the virtual machine needs is built beside the rest: build/kernel.log"
+	@echo "==> building the kernels of the virtual machine in the background: build/kernel.log"
 	@scripts/beside build/kernel.log $(MAKE) --no-print-directory kernel -- \
 		$(MAKE) --no-print-directory test-host
-	@echo "==> pytest: the kernel, in two virtual machines at a time, as each waits for half of it"
+	@echo "==> pytest: the kernel, in two virtual machines at a time"
 	@.venv/bin/python -m pytest tests/kernel --numprocesses 2 --dist loadscope
 
-# All tests except those in a virtual machine. It also builds the program that those run in the
-# guest.
+# All tests except those that run in a virtual machine. It also builds the program that those tests
+# run in the guest.
 test-host: build
 	@scripts/lint
 	@echo "==> cargo test"
@@ -52,7 +52,7 @@ test-host: build
 	@cargo build --release --locked -p cachepilot-kernel-tests
 	@echo "==> pytest: the controller, on all processors"
 	@.venv/bin/python -m pytest controller/tests --numprocesses auto --dist worksteal
-	@echo "==> pytest: what crosses components, on all processors"
+	@echo "==> pytest: several components together, on all processors"
 	@.venv/bin/python -m pytest tests --ignore tests/kernel --numprocesses auto --dist worksteal
 
 test-kernel-long: build kernel ## The tests in the virtual machine that take minutes
@@ -70,7 +70,7 @@ format: ## Format every language in place
 	@scripts/build_dashboard.py --packages
 	@scripts/format
 
-kernel: ## Build the patched kernel and unpack Debian's for the virtual machine; then instant
+kernel: ## Build the patched kernel and unpack Debian's for the virtual machine, unless the cache has them
 	@scripts/setup kernel
 	@kernel/build patched
 	@kernel/build debian
@@ -96,7 +96,7 @@ bench-kernel: build kernel ## Measure policies and the patched kernel in a virtu
 	@experiments/kernel_policies/run
 	@experiments/kernel_scaling/run
 
-scorecard: build ## Print every result in experiments/, those short of their goal first
+scorecard: build ## Print every result in experiments/, first those that miss their goal
 	@.venv/bin/cachepilot scorecard
 
 clean: ## Remove everything that the build made

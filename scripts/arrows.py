@@ -134,7 +134,7 @@ def _why_not(one: Import) -> str:
         return "" if knows else f"{here or 'a utility'} must not know the protocol"
     if there in ("", here) or there in all_below(here):
         return ""
-    allowed = ", ".join(name for name in BELOW if name in all_below(here)) or "utilities alone"
+    allowed = ", ".join(name for name in BELOW if name in all_below(here)) or "only utilities"
     return f"{here or 'a utility'} must not import {there} (allowed: {allowed})"
 
 

@@ -61,7 +61,7 @@ def build() -> None:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--packages", action="store_true", help="install, build nothing")
+    parser.add_argument("--packages", action="store_true", help="only install the npm packages")
     is_only_packages = parser.parse_args().packages
     install()
     if not is_only_packages:

@@ -52,7 +52,7 @@ class Rows:
         """Return the value of a figure's comment. Raises InputError if no row has it."""
         found = SOURCE.fullmatch(source)
         if found is None:
-            raise InputError(f"{source!r}: is no row of a result (scripts/figures.py says how)")
+            raise InputError(f"{source!r}: does not name a row (see scripts/figures.py)")
         rows = [row for row in self.rows if fnmatch.fnmatchcase(row.metric, found["metric"])]
         if not rows:
             raise InputError(f"{found['metric']}: no row of experiments/*/results.json")
@@ -71,14 +71,14 @@ def _of_several(of: str, rows: list[Result], read: Callable[[Result], float | No
         return len(met if of == "met" else [row for row in rows if row.goal is not None])
     values = _known(met if of.endswith("-met") else rows, read)
     if not values:
-        raise InputError(f"{rows[0].metric}: there is no {of} of it")
+        raise InputError(f"{rows[0].metric}: no row with a value for '{of}'")
     return max(values) if of.startswith("max") else min(values)
 
 
 def _of_one(rows: list[Result], read: Callable[[Result], float | None], source: str) -> float:
     values = _known(rows, read)
     if len(rows) != 1 or not values:
-        raise InputError(f"{source}: is {len(values)} figures, where one is needed")
+        raise InputError(f"{source}: matches {len(values)} figures, must match one")
     return values[0]
 
 
@@ -117,7 +117,7 @@ def pages() -> list[Path]:
 def main() -> int:
     """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description="Writes measured figures into the documentation.")
-    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    parser.add_argument("--check", action="store_true", help="compare without writing")
     check = parser.parse_args().check
     rows = Rows(tuple(scorecard(ROOT / "experiments")))
     status = 0

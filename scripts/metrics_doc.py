@@ -38,14 +38,14 @@ OPENING = """\
 # Metrics
 
 Written by `scripts/metrics_doc.py` from the code; do not edit. Names follow Prometheus: base units,
-`_total` for what only grows. A series is left out while its value is unknown.
-The controller has none of the tenants of a node that is stale: one from which no snapshot came for
-five control intervals.
+`_total` for counters. A series is left out while its value is unknown.
+The controller has no series for the tenants of a stale node: one that sent no snapshot for five
+control intervals.
 
 The controller answers `GET /metrics` on its HTTP address, each agent on its own
-(`metrics` in its configuration). Scrape both: what is said of a tenant is in one of them only. A
+(`metrics` in its configuration). Scrape both, because each metric is in one of them only. A
 tenant has at most **{tenant} series**: {controller} of the controller, with three objectives, and
-{agent} of its agent. One with a readahead policy of its own has {readahead} more. Rules and
+{agent} of its agent. A tenant with a readahead policy of its own has {readahead} more. Rules and
 alerts are in `configs/prometheus/`, dashboards in `configs/grafana/`.
 """
 
@@ -170,7 +170,7 @@ def document() -> str:
 def main() -> int:
     """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    parser.add_argument("--check", action="store_true", help="compare without writing")
     found = document()
     if not parser.parse_args().check:
         DOCUMENT.write_text(found, "utf-8")

@@ -72,9 +72,9 @@ def _differ(old: int, new: int) -> bool:
 def offences(old: Costs, new: Costs) -> list[str]:
     """Return why written costs are out of date, one line each."""
     if list(old) != list(new):
-        return [f"hooks are {', '.join(new)}; written are {', '.join(old) or 'none'}"]
+        return [f"hooks are {', '.join(new)}; the README has {', '.join(old) or 'none'}"]
     return [
-        f"{hook}: {what} are {now[i]:,}; written are {old[hook][i]:,}"
+        f"{hook}: {what} are {now[i]:,}; the README has {old[hook][i]:,}"
         for hook, now in new.items()
         for i, what in enumerate(("verified instructions", "jited bytes"))
         if _differ(old[hook][i], now[i])
@@ -92,7 +92,7 @@ def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path)
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if outdated")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if outdated")
     parser.add_argument("--policies", metavar="DIR", type=Path, default=ROOT / "bpf" / "policies")
     return parser.parse_args()
 

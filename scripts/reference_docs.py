@@ -211,7 +211,7 @@ def schema_page(schema: Mapping[str, Any]) -> str:
 def main() -> int:
     """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description="Writes the reference of commands and the API.")
-    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    parser.add_argument("--check", action="store_true", help="compare without writing")
     check = parser.parse_args().check
     os.environ |= {"COLUMNS": COLUMNS, "TERMINAL_WIDTH": COLUMNS, "NO_COLOR": "1"}
     status = 0

@@ -182,7 +182,7 @@ def test_the_commands_of_the_document_work(built: Built, tmp_path: Path, line: s
     assert built.python("-m", "cachepilot.cli", *words[1:])
 
 
-def test_it_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:
+def test_the_added_policy_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:
     reference = tmp_path / "reference.py"
     reference.write_text(document_files()[f"tests/reference/{NAME}.py"])
     keys = np.random.default_rng(2).zipf(1.05, 6000).astype(np.uint64) % np.uint64(900)
@@ -190,7 +190,7 @@ def test_it_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:
     built.python("-c", AGREES, reference, tmp_path / "keys.npy", NAME)
 
 
-def test_it_compiles_for_the_kernel(built: Built) -> None:
+def test_the_added_policy_compiles_for_the_kernel(built: Built) -> None:
     code = (built.out / "bpf" / f"{NAME}.bpf.o").read_bytes()
     assert code[:4] == b"\x7fELF"
     machine = int.from_bytes(code[18:20], "little")

@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_changes_nothing(client: httpx.Client, world: World, what: str) -> None:
+def test_a_refused_request_changes_nothing(client: httpx.Client, world: World, what: str) -> None:
     status, request = REFUSED[what]
     before = _state(client)
     asked: dict[str, Any] = {"headers": HERE, "json": {"cgroup": "/a", "policy": "lfu"}} | request
@@ -129,7 +129,7 @@ def test_what_is_refused_changes_nothing(client: httpx.Client, world: World, wha
     assert _state(client) == before
 
 
-def test_what_is_not_refused_changes_something(client: httpx.Client, world: World) -> None:
+def test_an_accepted_request_changes_something(client: httpx.Client, world: World) -> None:
     before = _state(client)
     body = {"cgroup": "/a", "policy": "lfu"}
     assert client.post("/api/v1/pins", json=body, headers=HERE).status_code == 200

@@ -90,7 +90,7 @@ def test_read_only_arrays_serve_and_arrays_with_gaps_do_not() -> None:
         ({"rate": 0.5, "half_life": float("inf")}, "half_life"),
     ],
 )
-def test_what_cannot_be_sampled_is_refused(arguments: dict[str, float], message: str) -> None:
+def test_invalid_sampling_is_refused(arguments: dict[str, float], message: str) -> None:
     keys = zipf_keys(1_000, 100)
     sizes = np.array([10], dtype=np.uint64)
     with pytest.raises(_models.ModelsError, match=message):
@@ -114,7 +114,7 @@ def test_an_error_in_the_progress_function_comes_through() -> None:
         _models.simulate(keys, ["lru"], [100_000], progress=fail)
 
 
-def test_an_element_of_a_tunable_is_set_whatever_the_array_is_set_to() -> None:
+def test_an_element_of_a_tunable_overrides_the_array() -> None:
     keys = np.zeros(10, dtype=np.uint64)
     tasks = np.full(10, 7, dtype=np.uint32)
     for _ in range(20):  # the order of a hash map differs each time

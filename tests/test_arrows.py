@@ -100,7 +100,7 @@ def test_folders_that_import_one_another_are_an_offence(tmp_path: Path) -> None:
     assert {"plan", "plan/problem"} <= set(offence.split(": ")[2].split(" <- "))
 
 
-def test_a_circle_of_three_folders_is_an_offence(tmp_path: Path) -> None:
+def test_a_cycle_of_three_folders_is_an_offence(tmp_path: Path) -> None:
     circle = {
         "plan__a__one": "from app.plan.b import two\n",
         "plan__b__two": "from app.plan.c import three\n",

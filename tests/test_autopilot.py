@@ -45,7 +45,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         found.http.close()
 
 
-def test_each_tenant_ends_under_a_policy_that_suits_it_and_rests(begin: Begin) -> None:
+def test_each_tenant_settles_under_a_policy_that_suits_it(begin: Begin) -> None:
     plain = begin('[[tenant]]\ncgroup = "*"\nmode = "observe"\n', WIDE)
     plain.pass_intervals(40)
     default = plain.missed(20)

@@ -43,14 +43,14 @@ def test_windows_are_those_wholly_inside() -> None:
         series.share_met([], 1.0)
 
 
-def test_what_is_not_known_is_no_part_of_a_mean() -> None:
+def test_unknown_values_are_no_part_of_a_mean() -> None:
     samples = [(0.0, 9.0), (1.0, None), (2.0, 3.0), (3.0, 5.0)]
     assert series.mean(samples, 1.0, 3.0) == 4
     with pytest.raises(ValueError, match="no samples from"):
         series.mean(samples, 1.0, 1.5)
 
 
-def test_what_programs_print_becomes_totals() -> None:
+def test_the_output_of_programs_becomes_totals() -> None:
     lines = [
         "a warning that is no JSON",
         '{"at":"second","seconds":1.0,"operations":5}',

@@ -100,7 +100,7 @@ def looks(seconds: int = 40) -> Timeline:
     return timeline
 
 
-def test_a_sample_counts_once_however_often_it_is_looked_at() -> None:
+def test_a_sample_that_is_read_repeatedly_counts_once() -> None:
     timeline = Timeline()
     for time_s in (0, 0, 1, 1, 1):
         timeline.add([node(DEFAULT, time_s)], [tenant(DEFAULT, "a", 1.0)])
@@ -123,7 +123,7 @@ def test_nodes_that_fall_silent_are_an_error(
     with (
         Children(tmp_path) as children,
         closing(ControllerClient(controller.url)) as client,
-        pytest.raises(watching.DemoError, match="default: nothing new for"),
+        pytest.raises(watching.DemoError, match="default: no snapshot for"),
     ):
         watching.follow(children, client, Timeline(), lambda _s: False, lambda _t, _s: None)
     controller.close()
@@ -178,7 +178,7 @@ def test_the_status_shows_the_autopilot_beside_the_default() -> None:
     tenants = [tenant(DEFAULT, "a", 1000.0), tenant(AUTOPILOT, "a", 1500.0, "lfu")]
     text = shown(live.status_table(tenants, 12, 30))
     assert "1,500 (1,000)" in text
-    assert "30 s to go" in text
+    assert "30 s left" in text
     line = live.status_line(tenants, 12, {"a": 900.0})
     assert "a lfu 16 MiB 1,500/1,000 ops/s (SLO 900)" in line
 
@@ -219,7 +219,7 @@ def test_the_scenario_is_one_that_a_node_can_have(tmp_path: Path) -> None:
         assert objectives.of(f"/{DEFAULT}/{name}").mode is Mode.OBSERVE
 
 
-def test_the_guest_is_told_where_its_controller_is(
+def test_the_guests_configuration_names_its_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = scenario.real()
@@ -281,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def test_it_waits_until_every_tenant_is_measured_and_then_follows(
+def test_the_run_begins_once_every_tenant_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)

@@ -50,7 +50,7 @@ def test_a_node_is_played_to_its_end_and_the_same_twice() -> None:
 def test_throughput_is_taken_between_two_times() -> None:
     run = Run({"/a": [look(float(t), "lru", 10 * t * t) for t in range(10)]})
     assert run.throughput_ops("/a", 2.0, 4.0) == pytest.approx((160 - 40) / 2)
-    with pytest.raises(RigError, match="fewer than two looks"):
+    with pytest.raises(RigError, match="fewer than two observations"):
         run.throughput_ops("/a", 20.0, 30.0)
 
 
@@ -127,7 +127,7 @@ def test_the_goal_of_never_worse_stands_on_the_worst_of_all_tenants_and_seeds() 
     assert len(rows) == 8
 
 
-def test_a_node_is_held_against_the_default_with_its_first_memory(tmp_path: Path) -> None:
+def test_a_node_is_compared_with_the_default_at_its_first_memory(tmp_path: Path) -> None:
     try:
         agent.find(os.environ)
     except InputError as error:
@@ -169,7 +169,7 @@ def test_the_goals_of_a_change_of_phase_stand_on_the_worst_seed() -> None:
     assert never[0].value == phase.SECONDS - phase.CHANGE_S
 
 
-def test_memory_is_held_against_both_allocators_seed_by_seed() -> None:
+def test_memory_is_compared_with_both_allocators_seed_by_seed() -> None:
     found = {"static": [10.0, 20.0], "annealing": [20.0, 30.0], "optimal": [20.0, 36.0]}
     rows = {row.metric: row for row in memory.rows(found)}
     static = rows["autopilot.simulated.memory.vs_static"]

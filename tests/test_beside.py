@@ -40,7 +40,7 @@ def test_a_failure_of_either_is_its_status(tmp_path: Path, status: int, other: s
     assert ("what is wrong" in done.stderr and str(log) in done.stderr) == (status == 3)
 
 
-def test_what_is_beside_a_failure_is_stopped_with_its_children(tmp_path: Path) -> None:
+def test_the_other_command_is_stopped_with_its_children_after_a_failure(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     wait = f"until [ -s {pid} ]; do sleep 0.01; done; exit 5"
     done = beside(tmp_path / "log", f"sleep 1000 & echo $! >{pid}; wait", wait)
@@ -53,7 +53,7 @@ def test_what_is_beside_a_failure_is_stopped_with_its_children(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("words", [(), ("log",), ("log", "--", "true"), ("log", "true", "--")])
-def test_what_is_missing_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_missing_arguments_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     done = subprocess.run(
         [str(BESIDE), *words], check=False, capture_output=True, text=True, cwd=tmp_path
     )

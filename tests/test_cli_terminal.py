@@ -100,7 +100,7 @@ def test_without_a_terminal_long_work_is_silent_and_ctrl_c_says_one_line(long_tr
     assert (stdout, stderr) == ("", "cachepilot: interrupted\n")
 
 
-def test_a_reader_that_goes_away_is_no_error(trace: Path) -> None:
+def test_a_reader_that_closes_its_pipe_is_no_error(trace: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "trace", "head", str(trace), "-n", "4000"],
         stdin=subprocess.DEVNULL,

@@ -43,7 +43,7 @@ def test_a_tenant_that_starts_later_goes_on_with_the_phase_of_then(
     assert phases[-1]["source"] == NIGHT
 
 
-def test_a_tenant_that_moves_does_so_too(tmp_path: Path) -> None:
+def test_a_moved_tenant_preserves_the_time_of_day(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
     (tmp_path / "a" / "t-kv.toml").write_text(TENANT.definition(), "utf-8")

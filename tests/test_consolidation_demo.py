@@ -38,7 +38,7 @@ BEFORE = {"/kv": Windows("a", [100.0, 110.0], 2, 2, 90.0), "/web": Windows("b", 
 AFTER = {"/kv": Windows("b", [96.0], 50, 50, 90.0), "/web": Windows("b", [46.0])}
 
 
-def test_it_tells_what_was_measured_before_and_after() -> None:
+def test_the_table_shows_the_measurements_before_and_after() -> None:
     found = outcome([_node("a", 0), _node("b", 2)], _rollout(), BEFORE, {}, AFTER)
     kv, web = found.tenants
     assert (kv.from_node, kv.to_node, kv.before_ops, kv.after_ops) == ("a", "b", 105.0, 96.0)
@@ -49,7 +49,7 @@ def test_it_tells_what_was_measured_before_and_after() -> None:
         screen.print(part)
     text = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "a -> b" in text and "96 (95)" in text and "4.5" in text
-    assert "1 of 2 nodes hold everybody; empty: a; 2 of 2 tenants keep" in text
+    assert "1 of 2 nodes run all tenants; drained: a; 2 of 2 tenants keep" in text
 
 
 def test_an_slo_that_is_missed_and_a_throughput_that_falls_are_not_kept() -> None:

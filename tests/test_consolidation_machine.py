@@ -64,7 +64,7 @@ def _outcome(met_after: float | None = 1.0, emptied: tuple[str, ...] = ("left",)
     return Outcome("done", "", tenants, 2, list(emptied), 60.0)
 
 
-def test_rows_tell_the_tenant_that_is_served_worst_and_the_error_of_who_moved() -> None:
+def test_rows_have_the_worst_tenant_and_the_error_of_the_moved_one() -> None:
     rows = {row.metric: row for row in move.rows_of([_outcome(), _outcome(0.97)])}
     value = {name.removeprefix("consolidation.machine."): row.value for name, row in rows.items()}
     assert value["hosts_saved.worst"] == 1.0
@@ -75,13 +75,13 @@ def test_rows_tell_the_tenant_that_is_served_worst_and_the_error_of_who_moved() 
     assert rows["consolidation.machine.windows_met_pct.after.worst"].goal == 98.0
 
 
-def test_a_tenant_that_nobody_sees_in_the_end_met_nothing_and_a_full_node_is_not_saved() -> None:
+def test_a_tenant_missing_at_the_end_met_nothing_and_a_full_node_is_not_saved() -> None:
     rows = {row.metric: row.value for row in move.rows_of([_outcome(None, ())])}
     assert rows["consolidation.machine.windows_met_pct.after.worst"] == 0.0
     assert rows["consolidation.machine.hosts_saved.worst"] == 0.0
 
 
-def test_a_guest_lists_the_pages_of_who_leaves_and_reads_those_of_who_comes(
+def test_a_guest_lists_pages_of_a_leaving_tenant_and_reads_those_of_an_arriving_one(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "agent"

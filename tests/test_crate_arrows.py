@@ -23,7 +23,7 @@ def test_the_tree_is_in_order() -> None:
     assert crate_arrows.offences(ROOT / "agent" / "src") == []
 
 
-def test_what_points_down_is_allowed(tmp_path: Path) -> None:
+def test_uses_that_point_down_are_allowed(tmp_path: Path) -> None:
     found = check(
         tmp_path,
         main="use crate::daemon::run;\n",
@@ -49,6 +49,6 @@ def test_what_points_down_is_allowed(tmp_path: Path) -> None:
         ("attic", "use crate::error;", "the module attic has no place"),
     ],
 )
-def test_what_points_up_is_an_offence(tmp_path: Path, file: str, text: str, told: str) -> None:
+def test_uses_that_point_up_are_offences(tmp_path: Path, file: str, text: str, told: str) -> None:
     (offence,) = check(tmp_path, **{file: f"{text}\n"})
     assert offence.startswith(f"agent/src/{file.replace('__', '/')}.rs") and told in offence

@@ -31,7 +31,7 @@ def course(policies: str, last: str, kind: Kind = GAIN) -> Course:
 
 
 @pytest.mark.parametrize(("kept", "lasts"), [(WHITE, 0.0), (CORRELATED, CORRELATED), (FIXED, 1.0)])
-def test_errors_are_those_of_a_count_and_last_as_long_as_they_are_to(
+def test_sampling_errors_have_the_size_and_duration_that_was_asked(
     kept: float, lasts: float
 ) -> None:
     expected = np.full((200, GROUPS), 400.0)
@@ -63,7 +63,7 @@ def undisturbed() -> list[Course]:
     return play(Node(1, (GAIN, Kind("alike", kept=None)), 90))
 
 
-def test_a_gain_is_found_and_nothing_where_there_is_none(undisturbed: list[Course]) -> None:
+def test_only_gaining_tenants_change_their_policy(undisturbed: list[Course]) -> None:
     gaining, alike = undisturbed[::2], undisturbed[1::2]
     assert all(one.changes == 0 and one.loss_pct == 0 for one in alike)
     assert all(one.seconds == 90 for one in undisturbed)

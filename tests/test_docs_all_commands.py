@@ -112,7 +112,7 @@ def test_every_command_is_run_by_a_test_or_says_why_not() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_a_command_that_nobody_runs_is_noticed(tmp_path: Path) -> None:
+def test_a_command_that_no_test_runs_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```sh\ncachepilot frobnicate \\\n  --all  # all\n\nls # x\n```\n", "utf-8")
     (block,) = shown.shell_blocks(page)
@@ -122,7 +122,7 @@ def test_a_command_that_nobody_runs_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RUN)
-def test_each_runs_what_it_takes(path: str) -> None:
+def test_each_named_test_selects_commands(path: str) -> None:
     text = (ROOT / path).read_text("utf-8")
     for name, select in RUN[path]:
         assert select(), f"{name}: nothing is selected"

@@ -20,7 +20,7 @@ def usage(program: str) -> str:
 
 
 @pytest.mark.parametrize("line", sorted({one.line for one in experiments()}))
-def test_its_options_exist(line: str) -> None:
+def test_documented_options_exist(line: str) -> None:
     program, *words = shlex.split(line)
     for word in words:
         if word.startswith("--"):
@@ -28,7 +28,7 @@ def test_its_options_exist(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", sorted({one.line for one in quick_experiments()}))
-def test_its_quick_form_runs(line: str) -> None:
+def test_the_quick_form_of_an_experiment_runs(line: str) -> None:
     committed = ["git", "status", "--porcelain", "--", "experiments"]
     before = subprocess.run(committed, cwd=ROOT, check=True, capture_output=True).stdout
     done = subprocess.run(

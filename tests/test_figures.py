@@ -55,7 +55,7 @@ def test_a_figure_becomes_what_its_row_says(text: str, becomes: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["a.z", "a.*", "b goal", "A figure", "1 + a.x"])
-def test_what_names_no_figure_is_refused(source: str) -> None:
+def test_a_comment_that_names_no_figure_is_refused(source: str) -> None:
     with pytest.raises(InputError):
         rewritten(f"1<!-- {source} -->", SOME)
 
@@ -67,7 +67,7 @@ def test_decimals_and_sign_are_those_of_the_page() -> None:
 def _measured_cells() -> list[str]:
     """Return the cells of the README's tables of results, without the first column."""
     text = (ROOT / "README.md").read_text("utf-8")
-    section = text.split("## Measured\n")[1].split("\n## ")[0]
+    section = text.split("## Results\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     return [cell for line in lines for cell in line.strip("|").split("|")[1:]]
 

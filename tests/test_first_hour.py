@@ -171,7 +171,7 @@ def test_the_address_is_told_by_a_variable(clone: Clone, children: Children) -> 
 
 
 @pytest.mark.parametrize("page", ["docs/first_hour.md", "docs/operating/install.md"])
-def test_what_is_checked_is_well_formed(clone: Clone, children: Children, page: str) -> None:
+def test_the_checked_commands_are_well_formed(clone: Clone, children: Children, page: str) -> None:
     """Follow the page's order: a controller that it starts runs before its health is checked."""
     lines = [one for one in _processes(page) if SHIPPED not in one]
     assert any(check in line for line in lines for check in CHECKS)

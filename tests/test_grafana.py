@@ -74,7 +74,7 @@ def test_there_are_dashboards_with_names_of_their_own() -> None:
         assert all("id" not in board or board["id"] is None for board in boards)
 
 
-def test_they_are_provisioned() -> None:
+def test_provisioning_files_are_well_formed() -> None:
     for path in (GRAFANA / "provisioning").rglob("*.yml"):
         found = yaml.safe_load(path.read_text("utf-8"))
         assert found["apiVersion"] == 1

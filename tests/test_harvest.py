@@ -48,7 +48,7 @@ def test_in_hindsight_every_chunk_has_the_policy_that_misses_least() -> None:
     np.testing.assert_array_equal(best(2), policies["mru"].get(2))
 
 
-def test_who_follows_naively_swaps_to_what_missed_least() -> None:
+def test_the_naive_rule_swaps_to_the_policy_that_missed_least() -> None:
     policies = {name: Misses.of(LOOP, name) for name in ("lru", "mru")}
     follow = pinned.naive(policies, "lru")
     missed = [int(np.count_nonzero(follow(chunk))) for chunk in range(3)]

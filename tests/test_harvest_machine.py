@@ -110,7 +110,7 @@ def test_a_run_counts_when_players_waited_for_the_disk_on_a_host_that_was_not_bu
     assert run_of((150, 98), load=[[BEGIN_S, 9.0, 2.0, 1.0]]).is_starved
 
 
-def test_what_the_player_prints_becomes_times_requests_and_reads() -> None:
+def test_the_output_of_the_player_becomes_times_requests_and_reads() -> None:
     lines = [
         '{"at":"start","ns":5000000000,"accesses":0,"block_reads":7}',
         '{"at":"warm","ns":5000000000,"accesses":0,"block_reads":7}',

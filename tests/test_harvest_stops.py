@@ -35,7 +35,7 @@ def test_a_policy_that_keeps_a_part_of_a_loop_gains_and_is_never_undone(looping:
     assert found["lirs"].rollbacks == {}
 
 
-def test_what_is_undone_had_read_more_than_its_stop_allows(latest: Load) -> None:
+def test_an_undone_change_had_read_more_than_its_stop_allows(latest: Load) -> None:
     found = stops.changes(latest)
     assert len(found) == len(may_choose())
     for one in found:
@@ -44,7 +44,7 @@ def test_what_is_undone_had_read_more_than_its_stop_allows(latest: Load) -> None
         assert one.excess.size <= stops.TURNOVERS * stops.LOOKS
 
 
-def test_a_policy_has_of_its_own_what_the_default_does_not_hold(latest: Load) -> None:
+def test_the_own_pages_of_a_policy_are_those_not_cached_by_the_default(latest: Load) -> None:
     default = stops._Default(latest)
     held = []
     for policy in (KERNEL_DEFAULT, "lirs"):
@@ -67,7 +67,7 @@ def test_pages_read_more_are_those_of_the_same_requests(latest: Load) -> None:
     assert np.array_equal(found, (changed - stayed)[: found.size])
 
 
-def test_what_a_rollback_reads_again_is_what_the_default_would_not_have_read(latest: Load) -> None:
+def test_rereads_of_a_rollback_are_reads_that_the_default_would_not_have_made(latest: Load) -> None:
     found = dict(zip(may_choose(), stops.changes(latest), strict=True))["lirs"]
     default, stop = stops._Default(latest), stops.STOPS_PCT[0]
     end = default.begin + int(np.flatnonzero(found.excess > stop / 100)[0] + 1) * default.look

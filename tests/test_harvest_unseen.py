@@ -97,7 +97,7 @@ def test_rows_are_of_all_workloads_and_the_worst_is_of_all_seeds() -> None:
     assert found["autopilot.harvest.unseen.changes.3"].spread == (1.0, 1.5)
 
 
-def test_what_nothing_can_be_gained_of_is_as_fast_as_the_default() -> None:
+def test_a_workload_without_gain_is_as_fast_as_the_default() -> None:
     load = Load("scan", np.arange(200_000, dtype=np.uint64), 512, pace=4.0)
     found = unseen.compare(load, 20.0, 1)
     assert found.ratio == pytest.approx(1.0, abs=0.02)

@@ -90,7 +90,7 @@ def test_the_player_reads_every_page_once_and_says_where_it_is(played: Path, thr
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_the_player_begins_anew_until_its_time_is_over(played: Path, threads: int) -> None:
+def test_the_player_restarts_the_stream_until_its_time_is_over(played: Path, threads: int) -> None:
     # Each read is followed by a pause, so that one pass takes at least a tenth of the time.
     options = ["--seconds", "1", "--every-ms", "250", "--pause-us", "20"]
     done = play(played, *options, "--threads", str(threads))

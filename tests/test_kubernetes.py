@@ -74,7 +74,7 @@ def test_manifests_name_what_is_there() -> None:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes.keys()
 
 
-def test_they_are_applied_together_the_namespace_first() -> None:
+def test_manifests_are_applied_together_with_the_namespace_first() -> None:
     """In the order of file names the namespace would be last, and the others refused at first."""
     (kustomization,) = _of_file(KUSTOMIZATION)
     listed = kustomization["resources"]
@@ -102,7 +102,7 @@ def _patched(document: Any, operation: dict[str, Any]) -> None:
         document[last] = operation["value"]
 
 
-def test_what_gives_everything_back_runs_release_on_all_nodes_at_once() -> None:
+def test_the_command_to_release_runs_on_all_nodes_at_once() -> None:
     lines = [one.line for one in examples([ROOT / "docs" / "operating" / "kubernetes.md"])]
     (line,) = [one for one in lines if "patch daemonset" in one]
     words = shlex.split(line)

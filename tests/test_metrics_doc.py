@@ -26,7 +26,7 @@ def test_a_tenant_has_at_most_sixty_series() -> None:
     assert 40 <= total <= 60
 
 
-def test_all_that_a_controller_shows_of_itself_is_listed_as_its_own() -> None:
+def test_all_metrics_of_the_controller_itself_are_listed() -> None:
     text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     own = text.partition("## Agent: ")[0]
     with TestClient(create_app(FakeService()), "http://127.0.0.1") as client:

@@ -75,7 +75,7 @@ def _played(folder: Path, between: Callable[[World], None]) -> tuple[Rollout, li
     return world.mover.rollout, plans
 
 
-def test_it_goes_on_as_it_was_ordered_with_one_rehearsal_while_nothing_changes(
+def test_an_unchanged_fleet_keeps_the_order_with_one_rehearsal(
     tmp_path: Path,
 ) -> None:
     over, plans = _played(tmp_path, lambda _: None)
@@ -85,7 +85,7 @@ def test_it_goes_on_as_it_was_ordered_with_one_rehearsal_while_nothing_changes(
     assert sum(one.rehearsal is not None for one in over.moves) == 1 and not over.changes
 
 
-def test_it_ends_where_an_objective_that_changed_meanwhile_leaves_no_room(tmp_path: Path) -> None:
+def test_a_changed_objective_that_leaves_no_room_ends_the_drain(tmp_path: Path) -> None:
     def raised(world: World) -> None:
         rollout = world.mover.rollout
         assert rollout is not None

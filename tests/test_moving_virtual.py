@@ -45,7 +45,7 @@ def test_nodes_share_their_seconds_and_a_tenant_moves(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(1, 10), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_hosts_are_as_few_as_can_be(sizes: list[int]) -> None:
+def test_the_number_of_hosts_is_minimal(sizes: list[int]) -> None:
     found = hosts(sizes, 10, len(sizes))
     assert found >= -(-sum(sizes) // 10)
     first_fit: list[int] = []
@@ -58,5 +58,5 @@ def test_hosts_are_as_few_as_can_be(sizes: list[int]) -> None:
     assert found <= len(first_fit) and (found == len(first_fit) or len(first_fit) > 1)
 
 
-def test_what_no_host_holds_takes_one_alone() -> None:
+def test_a_tenant_that_fits_on_no_host_takes_one_alone() -> None:
     assert hosts([30, 10, 10], 10, 3) == 3

@@ -85,7 +85,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         yield Scraped(folder, url.removeprefix("https://"), port)
 
 
-def test_what_prometheus_is_told_is_well_formed(scraped: Scraped, tmp_path: Path) -> None:
+def test_the_configuration_of_prometheus_is_well_formed(scraped: Scraped, tmp_path: Path) -> None:
     path = write_config(tmp_path, scraped.scrapes())
     done = subprocess.run(
         [program("promtool"), "check", "config", path],
@@ -96,7 +96,7 @@ def test_what_prometheus_is_told_is_well_formed(scraped: Scraped, tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_prometheus_scrapes_all_that_it_is_told(scraped: Scraped, tmp_path: Path) -> None:
+def test_prometheus_scrapes_all_configured_targets(scraped: Scraped, tmp_path: Path) -> None:
     def ask(query: str) -> list[dict[str, Any]]:
         answer = httpx.get(f"{api}/query", params={"query": query}, timeout=10)
         found: list[dict[str, Any]] = answer.json()["data"]["result"] if answer.is_success else []
@@ -125,7 +125,7 @@ def _backups() -> list[str]:
 
 
 @pytest.mark.parametrize("line", _backups())
-def test_the_backup_is_one(line: str, tmp_path: Path) -> None:
+def test_the_backup_command_makes_a_valid_backup(line: str, tmp_path: Path) -> None:
     words = [word for word in shlex.split(line) if word != "sudo"]
     words[1] = Path(words[1]).name
     # The store stays open during the copy, as a controller keeps it open.
@@ -142,5 +142,5 @@ def test_the_backup_is_one(line: str, tmp_path: Path) -> None:
     assert found[0] == found[1] != []
 
 
-def test_there_are_backups() -> None:
+def test_the_pages_have_backup_commands() -> None:
     assert len(_backups()) == 2

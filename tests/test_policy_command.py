@@ -70,7 +70,7 @@ def test_every_command_has_help_that_names_it_as_it_was_called(
     assert f"Usage: cachepilot policy {command}" in outcome.stdout
 
 
-def test_a_kernel_without_cache_ext_is_told_apart_from_bad_input(run_cli: RunCli) -> None:
+def test_a_kernel_without_cache_ext_has_its_own_exit_status(run_cli: RunCli) -> None:
     """On the patched kernel the command works. On any other it prints the reason in one line."""
     outcome = run_cli("policy", "stat", "--json")
     if outcome.status == 0:

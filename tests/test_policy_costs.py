@@ -20,7 +20,7 @@ README = "# Sample\n\nA policy.\n"
 
 
 @pytest.mark.parametrize("policy", IN_KERNEL, ids=lambda policy: policy.name)
-def test_a_readme_tells_the_cost_of_every_hook(policy: manifest.Policy) -> None:
+def test_a_readme_has_the_cost_of_every_hook(policy: manifest.Policy) -> None:
     readme = (ROOT / "bpf" / "policies" / policy.name / "README.md").read_text()
     section = readme.partition("\n## In the kernel\n")[2]
     assert ROW.findall(section) == list(policy.hooks), "run scripts/policy_costs.py"
@@ -61,14 +61,14 @@ def test_a_section_is_written_and_replaced(tmp_path: Path, readme: Path) -> None
     assert ROW.findall(readme.read_text()) == ["init"]
 
 
-def test_a_check_tells_what_is_outdated_and_changes_nothing(tmp_path: Path, readme: Path) -> None:
+def test_a_check_lists_outdated_figures_and_changes_nothing(tmp_path: Path, readme: Path) -> None:
     policy_costs(tmp_path, verdicts(tmp_path / "old.json", init=1000))
     text = readme.read_text()
     near = verdicts(tmp_path / "near.json", init=1050)
     assert policy_costs(tmp_path, "--check", near).returncode == 0
     far = policy_costs(tmp_path, "--check", verdicts(tmp_path / "far.json", init=1500))
     assert far.returncode == 1
-    assert "sample: init: verified instructions are 1,500; written are 1,000" in far.stdout
+    assert "sample: init: verified instructions are 1,500; the README has 1,000" in far.stdout
     more = policy_costs(tmp_path, "--check", verdicts(tmp_path / "more.json", init=1000, exit=1))
     assert more.returncode == 1 and "hooks are init, exit" in more.stdout
     assert readme.read_text() == text

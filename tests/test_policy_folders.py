@@ -18,7 +18,7 @@ def test_the_extension_holds_exactly_the_folders() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS + READAHEAD, ids=lambda folder: folder.name)
-def test_a_folder_is_whole(folder: Path) -> None:
+def test_a_policy_folder_is_complete(folder: Path) -> None:
     files = {path.name for path in folder.iterdir()}
     assert {"policy.bpf.c", "policy.toml", "README.md"} <= files
     assert tomllib.loads((folder / "policy.toml").read_text())["name"] == folder.name

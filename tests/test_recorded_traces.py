@@ -28,7 +28,7 @@ def test_the_readme_lists_every_trace() -> None:
     assert sum(path.stat().st_size for path in traces.values()) < 2 << 20
 
 
-def test_the_readme_tells_the_tasks_apart() -> None:
+def test_the_readme_lists_the_tasks_with_their_records() -> None:
     records = _models.read_records(str(FOLDER / "points_and_scans.cptrace.zst"))
     tasks = np.bincount(records["task"])
     for task, count in ((1, tasks[1]), ("2, 3", tasks[2] + tasks[3]), (4, tasks[4])):

@@ -240,7 +240,7 @@ def test_a_command_that_does_not_end_is_stopped(tmp_path: Path, data: Path) -> N
         (["no/out.cptrace", "--", "cat", __file__], "no/out.cptrace"),
     ],
 )
-def test_what_cannot_be_recorded_is_one_line(
+def test_a_failed_recording_is_reported_in_one_line(
     tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     done = run_recorder(tmp_path / arguments[0], *arguments[1:])

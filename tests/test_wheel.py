@@ -112,7 +112,7 @@ def _undeclared(imported: set[str], declared: set[str]) -> set[str]:
     return {one for one in others if not {_plain(d) for d in known.get(one, [])} & declared}
 
 
-def test_what_is_imported_is_declared(wheel: Path) -> None:
+def test_imported_packages_are_declared(wheel: Path) -> None:
     """Compare imports with metadata: the environment above has the tests' packages as well."""
     archive = zipfile.ZipFile(wheel)
     names = archive.namelist()

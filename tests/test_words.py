@@ -69,7 +69,7 @@ def _place(text: str, part: str) -> tuple[int, int]:
         ("a.toml", "# all of it\nkey = 1\n", ["# all of it", "key = 1"]),
     ],
 )
-def test_what_is_shown_stays_in_its_place_and_the_rest_is_blank(
+def test_shown_text_stays_in_its_place_and_the_rest_is_blank(
     name: str, source: str, seen: list[str]
 ) -> None:
     found = shown_words.shown(Path(name), source)

@@ -124,7 +124,7 @@ fn intervals(
 /// miss all of it, one swapped in with the loop resident hits most (full simulation, see the
 /// README); the curves must tell the latter three intervals after the loop was seen once.
 #[test]
-fn a_new_phase_is_told_three_intervals_after_its_working_set_was_seen() {
+fn a_new_regime_is_known_three_intervals_after_its_working_set_was_seen() {
     for per_second in [10_000, 20_000] {
         let all = policies().iter().map(|policy| policy.manifest.name.clone()).collect();
         let settings = CurvesSettings { policies: all, ..CurvesSettings::default() };

@@ -59,7 +59,7 @@ fn second(kernel: &Source, sampling: &mut Sampling, tenants: &[Found], round: u6
 }
 
 #[test]
-fn a_thousand_tenants_share_the_memory_for_curves_and_those_without_say_so() {
+fn a_thousand_tenants_share_the_memory_for_curves() {
     let settings = CurvesSettings { node_memory_mib: 64, ..CurvesSettings::default() };
     let config: CurvesConfig = settings.config(1 << 30);
     let (kernel, all) = (Source::default(), found(1..TENANTS + 1));

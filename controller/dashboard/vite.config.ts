@@ -2,8 +2,8 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
 
-// Into the Python package, which serves it. Nothing is inlined: the page's policy allows no data
-// and no inline code.
+// The page is built into the Python package, which serves it. Assets are not inlined, because the
+// page's content security policy allows neither data: URLs nor inline code.
 export default defineConfig({
   base: "./",
   plugins: [svelte()],

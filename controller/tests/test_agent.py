@@ -27,7 +27,7 @@ def test_the_environment_comes_before_path_and_path_before_the_tree(tmp_path: Pa
     assert agent.find({"PATH": nowhere}, tmp_path) == built
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="make build"):
         agent.find({"PATH": str(tmp_path)}, tmp_path)
     plain = tmp_path / "plain"

@@ -97,7 +97,7 @@ def test_a_viewer_may_look_and_not_change(client: TestClient, service: FakeServi
         ("Bearer # who looks", "the token is not known"),
     ],
 )
-def test_without_a_known_token_nothing_is_told_or_changed(
+def test_without_a_known_token_nothing_is_shown_or_changed(
     client: TestClient, service: FakeService, header: str | None, part: str
 ) -> None:
     before = service.stated

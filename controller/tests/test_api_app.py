@@ -81,7 +81,7 @@ def test_pins(client: TestClient, service: FakeService) -> None:
     assert (answer.status_code, service.pins) == (204, [])
 
 
-def test_what_if(client: TestClient) -> None:
+def test_what_if_answers_with_the_asked_policy(client: TestClient) -> None:
     question = {"node": "alpha", "policy": {"/db": "mru"}, "budget_bytes": 2 << 30}
     answer = client.post(f"{API}/what-if", json=question).json()
     assert answer["tenants"][0]["to_policy"] == "mru"

@@ -47,7 +47,7 @@ def test_a_live_change_is_in_force_and_shows_its_evidence(tmp_path: Path) -> Non
     assert set(columns.values()) == {3}
 
 
-def test_what_is_not_there_and_what_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_unknown_changes_parameters_and_states_are_refused(tmp_path: Path) -> None:
     http = client(world(tmp_path, looping()))
     assert http.get("/api/v1/changes/detail?id=7").status_code == 404
     refused = http.get("/api/v1/changes?who=me")

@@ -60,7 +60,7 @@ def test_a_token_is_needed_where_there_are_tokens() -> None:
         assert httpx.get(url + PATH).status_code == 401
 
 
-async def test_changes_are_merged_while_nobody_takes_them() -> None:
+async def test_changes_are_merged_until_the_client_reads_them() -> None:
     client = Client(pause_s=0.0)
     found = client.messages()
     assert "hello" in await anext(found)
@@ -70,7 +70,7 @@ async def test_changes_are_merged_while_nobody_takes_them() -> None:
     assert await anext(found) == 'event: change\ndata: {"node":["a"],"decisions":["a"]}\n\n'
 
 
-async def test_a_client_that_is_too_far_behind_is_told_to_load_all_again() -> None:
+async def test_a_client_that_is_too_far_behind_must_reload() -> None:
     client = Client(pause_s=0.0)
     found = client.messages()
     await anext(found)
@@ -110,7 +110,9 @@ async def test_clients_are_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch
     events.require_room()
 
 
-def test_one_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_beyond_the_limit_gets_503_with_retry_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "CLIENTS_MAX", 1)
     with served(FakeService()) as url:
         with httpx.stream("GET", url + PATH, timeout=10) as first:
@@ -127,7 +129,7 @@ def test_one_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(told["503"]["headers"]) == ["Retry-After"]
 
 
-def test_one_who_goes_away_is_forgotten() -> None:
+def test_a_client_that_disconnects_is_forgotten() -> None:
     service = FakeService()
     with served(service) as url:
         with httpx.stream("GET", url + PATH, timeout=10) as answer:

@@ -57,7 +57,7 @@ def test_words_are_looked_for_in_node_cgroup_and_policy(client: TestClient) -> N
 
 
 @pytest.mark.parametrize("falling", [False, True])
-def test_what_is_not_known_is_last_in_either_order(client: TestClient, falling: bool) -> None:
+def test_unknown_values_are_last_in_either_order(client: TestClient, falling: bool) -> None:
     rows = client.get("/api/v1/tenants", params={"sort": "throughput_ops", "falling": falling})
     values = [one["throughput_ops"] for one in rows.json()]
     assert values[-1] is None
@@ -79,7 +79,7 @@ def test_kinds_of_tenants(client: TestClient) -> None:
     assert _names(client, only="trial")[1] == _names(client, only="untrusted")[1] == 0
 
 
-def test_nothing_of_a_tenant_is_looked_at_that_is_not_asked_for() -> None:
+def test_a_filter_reads_only_the_attributes_that_it_needs() -> None:
     class Pinned:
         """A row with only the attributes that `pinned` needs."""
 
@@ -102,7 +102,7 @@ def test_the_fleet_in_sums(client: TestClient) -> None:
     "bad",
     [{"sort": "color"}, {"limit": 0}, {"limit": 1001}, {"offset": -1}, {"search": "x" * 257}],
 )
-def test_what_cannot_be_is_refused(client: TestClient, bad: dict[str, Any]) -> None:
+def test_invalid_parameters_are_refused_by_name(client: TestClient, bad: dict[str, Any]) -> None:
     answer = client.get("/api/v1/tenants", params=bad)
     assert answer.status_code == 422 and next(iter(bad)) in answer.json()["error"]
 

@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> World:
     return found
 
 
-def test_a_tenant_is_told_with_what_it_would_need(world: World) -> None:
+def test_a_tenant_is_shown_with_the_memory_that_its_slo_needs(world: World) -> None:
     service: Service = world.service
     detail = service.tenant("/a", "plant")
     assert detail.best_policy == "lfu"
@@ -73,7 +73,7 @@ def test_objectives_change_one_by_one_and_are_stored(world: World) -> None:
     assert [one.pattern for one in world.service.objectives().tenants] == ["*", "/b"]
 
 
-def test_the_statement_that_holds_is_told_whole(world: World) -> None:
+def test_the_whole_objective_that_applies_is_shown(world: World) -> None:
     told = '[[tenant]]\ncgroup = "/?"\nmode = "observe"\nindicator = "block_reads"\n'
     told += 'memory_min = "8MiB"\npolicies = ["lfu"]\n'
     glob = parse_objectives(told, "o.toml").tenants[0]
@@ -92,7 +92,7 @@ def test_the_statement_that_holds_is_told_whole(world: World) -> None:
     assert detail.stated is None and detail.inherited is None
 
 
-def test_what_is_not_there_is_named_with_what_is(world: World) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(world: World) -> None:
     service = world.service
     with pytest.raises(UnknownError, match=r"tenant /x: unknown \(known: /a\)"):
         service.tenant("/x")
@@ -122,7 +122,7 @@ def test_a_tenant_on_two_nodes_must_be_named_with_its_node(world: World) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_the_process_ends_cleanly_when_it_is_told_to(tmp_path: Path, how: signal.Signals) -> None:
+def test_the_process_ends_cleanly_on_a_signal(tmp_path: Path, how: signal.Signals) -> None:
     path = tmp_path / "c.toml"
     path.write_text('listen = "127.0.0.1:0"\nhttp = "127.0.0.1:0"\nstore = "c.db"\n')
     code = (

@@ -71,7 +71,7 @@ def test_nodes() -> None:
     assert value(families, "cachepilot_node_plan_epoch", node="alpha") == 412
 
 
-def test_what_the_autopilot_brought_is_told_by_tenant_and_by_node() -> None:
+def test_the_gain_over_the_default_is_shown_by_tenant_and_by_node() -> None:
     service = FakeService()
     tenants = service.past.compared()
     families = scraped(service)
@@ -91,7 +91,7 @@ def test_what_the_autopilot_brought_is_told_by_tenant_and_by_node() -> None:
         assert value(families, name, node="alpha", verdict=verdict) == count
 
 
-def test_what_the_process_registers_is_scraped_too() -> None:
+def test_metrics_that_the_process_registers_are_scraped_too() -> None:
     process = CollectorRegistry()
     steps = Histogram("steps_seconds", "A step.", ["step"], buckets=(0.1, 1), registry=process)
     steps.labels("plan").observe(0.5)

@@ -44,7 +44,7 @@ def test_nothing_beside_the_page_is_served(client: TestClient, tmp_path: Path) -
         assert client.get(path).status_code == 404
 
 
-def test_a_page_that_was_not_built_is_said(tmp_path: Path) -> None:
+def test_a_page_that_was_not_built_answers_503_with_the_fix(tmp_path: Path) -> None:
     app = FastAPI()
     add_page(app, tmp_path / "none")
     answer = TestClient(app, HERE).get("/")

@@ -35,7 +35,7 @@ def _until(here: MovedFleet, state: RehearsalState) -> RehearsalView:
             return found
 
 
-def test_each_part_of_a_rehearsal_is_told_with_what_was_measured_so_far() -> None:
+def test_each_part_of_a_rehearsal_is_shown_with_its_measurements() -> None:
     here = rehearsed("/kv", "/web")
     (found,) = _shown(here).rehearsals
     assert (found.node, found.state, found.left_s, found.tenants) == ("a", "not begun", None, [])
@@ -78,7 +78,7 @@ def test_a_rehearsal_that_was_passed_stays_so() -> None:
 
 
 @pytest.mark.parametrize("has_slo", [True, False])
-def test_one_that_was_missed_tells_by_whom_by_how_much_and_until_when(has_slo: bool) -> None:
+def test_a_missed_rehearsal_names_the_tenant_the_shortfall_and_the_time(has_slo: bool) -> None:
     here = rehearsed("/kv", "/web")
     here.there["a"]["/web"] = tenant(slo=has_slo)
     here.squeezed["/web"] = replace(tenant(81.0, met=False, slo=has_slo), limit_bytes=4096)
@@ -94,7 +94,7 @@ def test_one_that_was_missed_tells_by_whom_by_how_much_and_until_when(has_slo: b
     assert "10.0% less than that; not tried with less than 2.0 MiB until " in told[1]
 
 
-def test_one_that_is_stopped_is_no_verdict() -> None:
+def test_a_stopped_rehearsal_is_no_verdict() -> None:
     here = rehearsed("/kv")
     _until(here, RehearsalState.SETTLING)
     here.rollout = replace(here.rollout, is_stopping=True)
@@ -102,7 +102,7 @@ def test_one_that_is_stopped_is_no_verdict() -> None:
     assert lines_of(here) == ["a: the rehearsal was given up"]
 
 
-def test_a_node_that_waits_for_its_turn_is_told_and_who_is_not_rehearsed_is_not() -> None:
+def test_a_node_that_waits_for_its_rehearsal_is_shown() -> None:
     here = rehearsed("/kv")
     here.rollout = replace(
         here.rollout, moves=(*here.rollout.moves, Moved(replace(move("/z"), from_node="c"), "c"))
@@ -112,7 +112,7 @@ def test_a_node_that_waits_for_its_turn_is_told_and_who_is_not_rehearsed_is_not(
 
 
 @pytest.mark.parametrize("limit_bytes", [LIMIT_BYTES, 0])
-def test_who_had_more_memory_than_it_is_to_have_proved_nothing(limit_bytes: int) -> None:
+def test_a_tenant_with_more_memory_than_planned_is_not_proven(limit_bytes: int) -> None:
     here = rehearsed("/kv", "/web")
     here.kept_limits = {"/kv"}
     here.there["a"]["/kv"] = replace(tenant(), limit_bytes=limit_bytes)

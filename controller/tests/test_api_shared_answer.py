@@ -61,7 +61,7 @@ async def _until_begun(slow: Slow, times: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_all_share_one_and_who_goes_away_takes_nothing(
+async def test_all_requests_share_one_answer_and_a_cancelled_one_does_not_stop_it(
     slow: Slow, shared: SharedAnswer[int]
 ) -> None:
     asking = [asyncio.create_task(shared.get()) for _ in range(MANY)]
@@ -75,7 +75,7 @@ async def test_all_share_one_and_who_goes_away_takes_nothing(
     assert await shared.get() == 2
 
 
-async def test_what_was_begun_before_a_change_is_not_told_after_it(
+async def test_an_answer_begun_before_a_change_is_not_given_after_it(
     slow: Slow, shared: SharedAnswer[int]
 ) -> None:
     before = asyncio.create_task(shared.get())

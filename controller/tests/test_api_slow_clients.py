@@ -63,7 +63,7 @@ def test_a_body_that_does_not_arrive_is_refused_and_its_connection_closed(
     assert json.loads(body) == {"error": "the body did not arrive within 0.5 s"}
 
 
-def test_chunks_that_stop_are_a_body_that_does_not_arrive(url: str) -> None:
+def test_a_chunked_body_that_stops_is_refused(url: str) -> None:
     head = _head("POST", "pins", 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     assert b" 408 " in _until_closed(url, head + b"5\r\n" + BODY[:5] + b"\r\n")
 
@@ -79,11 +79,11 @@ def test_a_second_request_has_no_more_time_than_the_first(url: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["nodes", "events"])
-def test_a_body_that_nobody_asked_for_holds_no_connection_open(url: str, path: str) -> None:
+def test_an_unexpected_body_holds_no_connection_open(url: str, path: str) -> None:
     assert _until_closed(url, _head("GET", path, 100)).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_listens_to_events_stays_connected(url: str, service: FakeService) -> None:
+def test_a_client_that_listens_to_events_stays_connected(url: str, service: FakeService) -> None:
     with httpx.Client(base_url=url, timeout=DEADLINE_S) as client:
         with client.stream("GET", "/api/v1/events") as events:
             parts = urlsplit(url)

@@ -61,7 +61,7 @@ def rows(here: World, kind: ChangeKind) -> list[ChangeRow]:
     return here.store.changes(ChangeFilter(kind=kind), 1000)[::-1]
 
 
-def test_who_stated_what_is_told_with_what_was_before(
+def test_a_changed_objective_is_recorded_with_its_author_and_its_former_value(
     here: World, access: Access, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "cachepilot.audit")
@@ -81,7 +81,7 @@ def test_who_stated_what_is_told_with_what_was_before(
     assert sum("by token Alice Liddell" in line for line in caplog.messages) == 3
 
 
-def test_what_is_stated_again_unchanged_is_no_change(here: World) -> None:
+def test_an_objective_stated_again_unchanged_is_no_change(here: World) -> None:
     http = client(here)
     document = http.get("/api/v1/objectives").json()
     assert http.put("/api/v1/objectives", json=document).status_code == 200
@@ -95,7 +95,7 @@ def test_a_document_of_many_entries_is_bounded(here: World) -> None:
     assert len(found) == 200 and found[-1].text == "and 302 more, which are not listed"
 
 
-def test_a_pin_and_its_end_are_told(here: World) -> None:
+def test_a_pin_and_its_end_are_recorded(here: World) -> None:
     http = client(here)
     http.post("/api/v1/pins", json={"cgroup": "/scan", "limit_bytes": 64 * MIB})
     http.delete("/api/v1/pins?cgroup=/scan")
@@ -109,7 +109,7 @@ def test_a_pin_and_its_end_are_told(here: World) -> None:
     assert http.get("/api/v1/changes?cgroup=/a/../b").status_code == 422
 
 
-def test_what_a_pin_changed_is_told_as_people_read_it(here: World) -> None:
+def test_the_change_by_a_pin_is_shown_in_units(here: World) -> None:
     http = client(here)
     end = {"until_s": here.store.now_s() + 600}
     for limit in (64 * MIB, 64 * MIB + 4096):
@@ -143,7 +143,7 @@ def test_a_pin_that_ends_by_itself_is_the_controllers(
     assert (last.by_kind, last.why, last.after) == ("controller", "its time is over", None)
 
 
-def test_who_changes_something_did_not_end_what_was_over(
+def test_the_end_of_an_expired_pin_is_not_attributed_to_a_person(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = here.store.now_s()
@@ -155,7 +155,7 @@ def test_who_changes_something_did_not_end_what_was_over(
     assert (last.by_kind, last.why) == ("controller", "its time is over")
 
 
-def test_a_pin_that_ended_while_no_controller_ran_is_told(here: World) -> None:
+def test_a_pin_that_ended_while_no_controller_ran_is_recorded(here: World) -> None:
     now_s = here.store.now_s()
     here.service.pin(Pin(cgroup="/scan", policy="mru", until_s=now_s + 60))
     here.store.close()
@@ -166,7 +166,7 @@ def test_a_pin_that_ended_while_no_controller_ran_is_told(here: World) -> None:
     assert (last.by_kind, last.why, last.after) == ("controller", "its time is over", None)
 
 
-def test_what_cannot_be_written_down_is_not_done(
+def test_a_change_that_cannot_be_recorded_is_not_made(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = here.fleet.asked()
@@ -193,7 +193,7 @@ REFUSED: list[tuple[str, str, Callable[[TestClient], Any], int, str]] = [
 
 
 @pytest.mark.parametrize(("token", "who", "ask", "status", "why"), REFUSED)
-def test_who_is_refused_is_told_once_with_a_count(
+def test_repeated_refusals_are_one_row_with_a_count(
     here: World, access: Access, token: str, who: str, ask: Callable[[TestClient], Any],
     status: int, why: str, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -210,7 +210,7 @@ def test_who_is_refused_is_told_once_with_a_count(
     assert told[0]["count"] == 5
 
 
-def test_another_sites_page_is_refused_and_told(here: World) -> None:
+def test_a_request_from_another_site_is_refused_and_recorded(here: World) -> None:
     http = client(here)
     answer = http.post("/api/v1/pins", headers={"Origin": "http://evil.example"}, json={})
     assert answer.status_code == 403
@@ -252,7 +252,7 @@ def test_refusals_wait_for_a_store_that_cannot_be_written(
     assert found.flush() and store.count_changes(ChangeFilter()) == 1
 
 
-def test_an_agent_whose_certificate_names_another_node_tells_its_names() -> None:
+def test_a_certificate_for_another_node_is_refused_with_its_names() -> None:
     with pytest.raises(StrangerError) as refused:
         check_peer("db-1", {"x509_common_name": [b"web-1"]})
     assert (refused.value.node, list(refused.value.names)) == ("db-1", ["web-1"])

@@ -28,7 +28,7 @@ def test_perfect_curves_have_no_regret(found: list[Cell]) -> None:
     assert regrets(found)[0].worst == 0
 
 
-def test_example() -> None:
+def test_the_choice_and_regret_of_an_example() -> None:
     measured = {"lru": 0.5, "s3fifo": 0.4, "arc": 0.3}
     predicted = {"lru": 0.5, "s3fifo": 0.2, "arc": 0.3}
     by_curves, lru, s3fifo = regrets([Cell("a", 7, measured, predicted)])

@@ -119,7 +119,7 @@ def _refusal(run: Run, url: str, *options: str) -> str:
     return err
 
 
-def test_what_does_not_open_says_why(run: Run, fleet: Fleet) -> None:
+def test_a_refused_connection_gives_the_reason(run: Run, fleet: Fleet) -> None:
     foreign = fleet.foreign
     cases: list[tuple[dict[str, Path | None], str]] = [
         ({"token_file": None}, "a token is needed"),
@@ -136,7 +136,7 @@ def test_what_does_not_open_says_why(run: Run, fleet: Fleet) -> None:
         assert part in _refusal(run, fleet.url, *fleet.options(**other)), other
 
 
-def test_files_that_will_not_do_are_named(run: Run, fleet: Fleet) -> None:
+def test_unusable_files_are_named(run: Run, fleet: Fleet) -> None:
     gone, bad = fleet.folder / "gone", fleet.folder / "bad"
     bad.write_text("no\nPEM\n")
     foreign = fleet.foreign

@@ -71,7 +71,7 @@ def test_status_imports_nothing_that_it_does_not_need() -> None:
     assert done.stdout.splitlines()[-1] == "# 0"
 
 
-def test_a_name_that_is_nearly_right_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["statsu"]) == cli.EXIT_BAD_INPUT
     assert "Did you mean 'status'" in capsys.readouterr().err
 

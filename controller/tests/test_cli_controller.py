@@ -214,7 +214,7 @@ def test_no_controller(run: Run, url: str, part: str) -> None:
     assert status == cli.EXIT_BAD_INPUT and part.format(free=free) in err
 
 
-def test_a_controller_that_fails(run: Run) -> None:
+def test_an_error_of_the_controller_is_one_line_without_details(run: Run) -> None:
     class Failing(FakeService):
         def consolidation(self) -> Consolidation:
             raise KeyError("a secret")
@@ -224,7 +224,7 @@ def test_a_controller_that_fails(run: Run) -> None:
     assert status == cli.EXIT_BAD_INPUT and "failed with 500: its log says why" in err
 
 
-def test_what_is_near() -> None:
+def test_similar_names_are_suggested() -> None:
     many = [f"/tenant{i}" for i in range(20)]
     assert near("xyz", many).endswith("and 12 more")
     assert near("x", []) == "there are none"
@@ -249,7 +249,7 @@ def test_commands_of_the_agent_are_the_agent(tmp_path: Path, command: str) -> No
 
 
 @pytest.mark.parametrize("form", ["-o json", "--json", "--output json"])
-def test_forms_of_json_are_one(run: Run, shared: str, form: str) -> None:
+def test_all_options_for_json_print_the_same(run: Run, shared: str, form: str) -> None:
     assert run(shared, "status", *form.split()) == run(shared, "status", "--json")
 
 

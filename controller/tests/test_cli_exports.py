@@ -55,7 +55,7 @@ def _documents(text: str) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(text) if one is not None]
 
 
-def test_a_pod_tells_its_workload_where_its_labels_do() -> None:
+def test_the_workload_of_a_pod_is_read_from_its_labels() -> None:
     owners = [owner_of(one.workload) for one in (WEB, DB, AGENT, BARE) if one.workload]
     assert owners == [
         Owner("shop", "Deployment", "web"),

@@ -44,7 +44,9 @@ def test_a_controller_that_answers_is_alive(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
-def test_it_shows_the_controllers_own_certificate_and_no_token(tmp_path: Path, host: str) -> None:
+def test_the_probe_presents_the_controllers_certificate_and_no_token(
+    tmp_path: Path, host: str
+) -> None:
     authority = Authority(tmp_path / "ours", "ours")
     own = authority.issue("controller")
     tokens = tmp_path / "tokens"
@@ -61,7 +63,7 @@ def test_it_shows_the_controllers_own_certificate_and_no_token(tmp_path: Path, h
             health.check_health(path)
 
 
-def test_one_that_hangs_or_is_not_there_is_not_alive(
+def test_a_controller_that_hangs_or_is_missing_is_not_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "ANSWER_SECONDS", 0.2)

@@ -73,6 +73,6 @@ def test_a_command_of_the_agent_ends_quietly(arguments: tuple[str, ...]) -> None
     assert status in QUIET and said == ""
 
 
-def test_what_is_refused_is_told_though_nobody_reads() -> None:
+def test_a_refusal_is_reported_although_stdout_is_closed() -> None:
     status, said = _unread("explain", "/db", "--controller", "nonsense")
     assert status == 2 and len(said.splitlines()) == 1

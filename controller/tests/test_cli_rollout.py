@@ -29,14 +29,16 @@ def test_moving_tenants_shows_what_it_costs_and_needs_yes(
     assert status == cli.EXIT_BAD_INPUT and "rollout 1 runs" in err
 
 
-def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService) -> None:
+def test_only_a_node_that_can_be_drained_is_accepted(
+    run: Run, own: str, service: FakeService
+) -> None:
     status, _, err = run(own, "consolidate", "--apply", "--node", "alpha", "--yes")
     assert status == cli.EXIT_BAD_INPUT and "--node alpha" in err and "allowed: beta" in err
     assert run(own, "consolidate", "--apply", "--node", "beta", "--yes")[0] == 0
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_to_drain_nobody_is_no_failure(
+def test_nothing_to_drain_is_no_failure(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch, is_empty: bool
 ) -> None:
     """A timer asks for this every night, even when everything is packed."""
@@ -46,14 +48,14 @@ def test_to_drain_nobody_is_no_failure(
     packed = found.model_copy(update={"drains": empty})
     monkeypatch.setattr(fake_plans, "consolidation", lambda _: packed)
     status, out, _ = run(own, "consolidate", "--apply", "--yes")
-    assert (status, out) == (0, "nobody is to be moved\n")
+    assert (status, out) == (0, "no tenant has to move\n")
     assert run(own, "consolidate", "--apply", "--yes", "--json")[1] == "null\n"
     status, _, err = run(own, "consolidate", "--apply", "--yes", "--node", "beta")
     assert (status == 0) == is_empty and ("--node beta: it cannot be drained" in err) != is_empty
     assert not service.moving.asked
 
 
-def test_of_nodes_to_drain_those_are_left_out_that_are_empty(
+def test_empty_nodes_are_left_out_of_a_drain(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = service.consolidation()
@@ -101,12 +103,12 @@ def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeSer
     assert "rollout 1: done; tenants moved: 1 of 1" in run(own, "consolidate", "--rollout")[1]
 
 
-def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
+def test_nothing_to_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
     service.short = False
     status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
-    assert (status, out) == (0, "nobody is to be moved\n")
+    assert (status, out) == (0, "no tenant has to move\n")
     assert "note: what tenants needed a day ago counts" in err and not service.moving.asked
-    assert "nobody is to be moved" in run(own, "consolidate", "--spread")[1]
+    assert "no tenant has to move" in run(own, "consolidate", "--spread")[1]
 
 
 def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeService) -> None:
@@ -119,7 +121,9 @@ def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeS
     assert told in run(own, "consolidate", "--spread", columns=200)[1]
 
 
-def test_why_nobody_leaves_a_node_is_told(run: Run, own: str, service: FakeService) -> None:
+def test_the_reason_why_no_tenant_leaves_a_node_is_shown(
+    run: Run, own: str, service: FakeService
+) -> None:
     service.short = False
     status, _, err = run(own, "consolidate", "--spread", "--apply", "--yes", "--node", "beta")
     assert status == cli.EXIT_BAD_INPUT and "note: what tenants needed a day ago counts" in err

@@ -66,9 +66,7 @@ async def until(pilot: Pilot[None], done: Callable[[], bool]) -> None:
     pytest.fail("it did not come about in 15 s")
 
 
-async def test_tenants_are_listed_and_asked_for_anew(
-    running: Running, service: FakeService
-) -> None:
+async def test_tenants_are_listed_and_updated(running: Running, service: FakeService) -> None:
     app, pilot = running
     assert tenants_of(app) == sorted(one.cgroup for one in service.all_tenants)
     service.all_tenants = [tenant("/newcomer", "mru", 64)]
@@ -115,7 +113,7 @@ async def test_enter_opens_a_tenant_and_escape_returns(running: Running) -> None
     assert not isinstance(app.screen, TenantScreen)
 
 
-async def test_an_outage_is_told_and_the_last_state_stays(service: FakeService) -> None:
+async def test_an_outage_is_shown_and_the_last_state_stays(service: FakeService) -> None:
     with served(service) as url:
         app = TopApp(Controller(url), None, 0.1)
         context = app.run_test(size=(160, 40))
@@ -161,14 +159,14 @@ async def test_a_late_answer_does_not_replace_the_page_that_is_shown(running: Ru
     assert "late" not in text_of(app, "text")
 
 
-def test_what_is_said_of_an_slo_can_be_filtered_by() -> None:
+def test_tenants_can_be_filtered_by_the_state_of_an_slo() -> None:
     missed = tenant("/db", "lirs", 64).model_copy(
         update={"slos": [slo("throughput_ops", 5000.0, 4000.0, "outbid")]}
     )
     assert matches(missed, "missed") and matches(missed, "outbid") and not matches(missed, "kept")
 
 
-def test_what_is_not_known_is_last_either_way() -> None:
+def test_unknown_values_are_last_in_either_order() -> None:
     known, unknown = tenant("/known", "lru", 64), tenant("/unknown", "lru", 64)
     unknown = unknown.model_copy(update={"hit_ratio": None})
     hits = COLUMNS[NAMES.index("hits")]
@@ -182,6 +180,6 @@ def test_every_word_of_a_filter_counts() -> None:
     assert matches(one, "") and matches(one, "DB lirs") and not matches(one, "db sieve")
 
 
-def test_it_needs_a_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_needs_a_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["top", "--controller", url]) == cli.EXIT_BAD_INPUT
     assert "needs a terminal" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def read_until(terminal: int, wanted: str) -> str:
     return text
 
 
-def test_a_terminal_is_drawn_anew_and_given_back(url: str, service: FakeService) -> None:
+def test_a_terminal_is_redrawn_and_restored(url: str, service: FakeService) -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "120", "LINES": "30", "TERM": "xterm-256color"}
     with subprocess.Popen(

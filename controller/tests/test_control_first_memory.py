@@ -67,7 +67,7 @@ def test_a_donor_keeps_its_share(tmp_path: Path, goal: Goal, keep: float, is_kep
     assert is_kept or kept(world) < 0.7
 
 
-def test_a_donor_gives_what_it_need_not_keep_and_it_is_said(tmp_path: Path) -> None:
+def test_a_donor_gives_down_to_its_keep_with_the_reason(tmp_path: Path) -> None:
     world = world_of(tmp_path, goal=Goal.TOTAL_THROUGHPUT)
     world.run(150)
     assert 0.9 <= kept(world) < 0.93
@@ -95,7 +95,7 @@ def test_a_keep_of_a_higher_priority_stands_before_an_slo(tmp_path: Path) -> Non
     assert kept(world) >= 0.9
 
 
-def test_who_hits_nothing_gives_what_others_gain_by(tmp_path: Path) -> None:
+def test_a_tenant_without_hits_gives_memory_that_others_gain_by(tmp_path: Path) -> None:
     tenants = [
         PlantTenant(name, {"default": curve}, 100 * MIB)
         for name, curve in (
@@ -136,7 +136,7 @@ def test_a_pinned_limit_leaves_the_first_memory_as_it_was(tmp_path: Path) -> Non
 
 
 @GOALS
-def test_what_is_unpinned_gets_back_what_it_would_have_without_the_pin(
+def test_an_unpinned_tenant_gets_the_memory_that_it_would_have_without_the_pin(
     tmp_path: Path, goal: Goal
 ) -> None:
     """Compare a world with a pin of one MiB for a minute with one without a pin."""

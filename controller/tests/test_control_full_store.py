@@ -44,7 +44,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], contextlib.AbstractCon
 Disk = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-def test_a_policy_is_taken_back_though_nothing_can_be_stored(
+def test_a_policy_is_rolled_back_although_nothing_can_be_stored(
     tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenant, before = fooled(), unstored()
@@ -104,7 +104,7 @@ def test_a_change_that_could_not_be_stored_is_made_once_it_is(tmp_path: Path, di
     assert tenant.policy == "mru" and here.events() == ["trial"]
 
 
-def test_epochs_go_on_rising_though_none_can_be_reserved(
+def test_epochs_keep_rising_although_none_can_be_reserved(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "EPOCHS_RESERVED", 3)

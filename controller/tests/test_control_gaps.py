@@ -103,7 +103,7 @@ def test_a_policy_on_trial_goes_on_as_if_it_had_not_been(tmp_path: Path, happen:
 
 
 @BOTH
-def test_who_was_missing_before_it_is_not_given_up_because_of_it(
+def test_a_tenant_missing_before_a_gap_is_not_given_up_because_of_it(
     tmp_path: Path, happen: Happen
 ) -> None:
     tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)

@@ -42,7 +42,7 @@ def until_taken_back(here: World) -> None:
 
 @pytest.mark.parametrize("away_s", [30.0, 90.0])
 @pytest.mark.parametrize("restarts", [True, False])
-def test_a_policy_whose_way_back_was_lost_comes_back_after_any_gap(
+def test_a_policy_whose_rollback_was_lost_is_rolled_back_after_any_gap(
     tmp_path: Path, away_s: float, restarts: bool
 ) -> None:
     tenant = fooled()
@@ -60,7 +60,7 @@ def test_a_policy_whose_way_back_was_lost_comes_back_after_any_gap(
     assert tenant.policy == "default"
 
 
-def test_a_policy_that_the_node_does_not_bring_back_is_told(tmp_path: Path) -> None:
+def test_a_rollback_that_the_node_refuses_is_reported(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant)
     until_taken_back(here)
@@ -69,7 +69,7 @@ def test_a_policy_that_the_node_does_not_bring_back_is_told(tmp_path: Path) -> N
     assert any("EBUSY" in one.why for one in here.service.history("/scan"))
 
 
-def test_no_trial_is_ended_by_a_time_in_which_nobody_looked(tmp_path: Path) -> None:
+def test_a_time_without_a_controller_ends_no_trial(tmp_path: Path) -> None:
     tenant = looping()
     here = world(tmp_path, tenant)
     here.run(5)
@@ -93,7 +93,7 @@ def test_memory_on_trial_goes_back_where_limits_have_become_infeasible(tmp_path:
 
 
 @pytest.mark.parametrize("slo", [{"hit_ratio": 0.40}, {"throughput_ops": 1e6 / 350}])
-def test_a_promise_that_one_step_would_keep_gets_it_whatever_its_kind(
+def test_an_slo_of_any_kind_gets_the_memory_that_one_step_away_meets_it(
     tmp_path: Path, slo: dict[str, float]
 ) -> None:
     promised = PlantTenant("/slo", {"default": linear(400 * MIB)}, 128 * MIB, threads=1)
@@ -105,7 +105,7 @@ def test_a_promise_that_one_step_would_keep_gets_it_whatever_its_kind(
     assert promised.limit_bytes >= 160 * MIB
 
 
-def test_a_policy_that_is_attached_after_its_trial_ended_is_taken_back(tmp_path: Path) -> None:
+def test_a_policy_that_is_attached_after_its_trial_ended_is_rolled_back(tmp_path: Path) -> None:
     """The node reports no answer, and attaches the policy a moment later."""
     tenant = fooled()
     here = world(tmp_path, tenant)
@@ -120,7 +120,7 @@ def test_a_policy_that_is_attached_after_its_trial_ended_is_taken_back(tmp_path:
     assert "refused" in here.events()
 
 
-def test_a_policy_that_is_attached_after_a_pin_is_taken_back(tmp_path: Path) -> None:
+def test_a_policy_that_is_attached_after_a_pin_is_rolled_back(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB))
     while not (plan := half_cycle(here)).actions:
@@ -133,7 +133,7 @@ def test_a_policy_that_is_attached_after_a_pin_is_taken_back(tmp_path: Path) -> 
     assert tenant.policy == "default"
 
 
-def test_a_clock_that_goes_back_holds_up_no_verdict_and_no_way_back(tmp_path: Path) -> None:
+def test_a_clock_that_goes_back_delays_no_verdict_and_no_rollback(tmp_path: Path) -> None:
     here = world(tmp_path, hungry(), sated(), time_s=1e6)
     until(here, lambda: settles(here))
     here.plant.time_s -= 3600
@@ -141,7 +141,7 @@ def test_a_clock_that_goes_back_holds_up_no_verdict_and_no_way_back(tmp_path: Pa
     assert memory_change(here) is None and here.events()[-2:] == ["kept", "kept"]
 
 
-def test_what_was_refused_once_is_asked_again_though_the_clock_went_back(tmp_path: Path) -> None:
+def test_a_refused_rollback_is_requested_again_although_the_clock_went_back(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant, time_s=1e6)
     for _ in range(30):
@@ -171,7 +171,7 @@ def test_a_tenant_that_misses_one_snapshot_goes_on_where_it_was(tmp_path: Path) 
     assert tenant.policy == "default" and "reverted" in here.events("/scan")
 
 
-def test_the_trial_of_who_stays_away_ends(tmp_path: Path) -> None:
+def test_the_trial_of_a_tenant_that_stays_missing_ends(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
     until(here, lambda: tenant.policy == "mru")

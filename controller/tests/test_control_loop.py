@@ -41,7 +41,7 @@ def test_the_better_policy_is_found_and_kept(tmp_path: Path) -> None:
     assert kept.predicted_ops == pytest.approx(kept.measured_ops, rel=0.2)
 
 
-def test_a_curve_that_lies_is_tried_once_taken_back_and_left_alone(tmp_path: Path) -> None:
+def test_a_policy_with_a_wrong_curve_is_tried_once_and_rolled_back(tmp_path: Path) -> None:
     plant = one_tenant(
         curves={"default": linear(200 * MIB), "mru": scan(200 * MIB)},
         told={"mru": linear(150 * MIB)},
@@ -227,7 +227,7 @@ def test_a_restart_in_the_middle_of_a_trial_goes_on_with_it(tmp_path: Path) -> N
     assert world.events() == [Event.TRIAL, Event.REVERTED]
 
 
-def test_a_policy_that_the_node_refuses_is_told_and_not_insisted_on(tmp_path: Path) -> None:
+def test_a_policy_that_the_node_refuses_is_reported_and_not_requested_again(tmp_path: Path) -> None:
     plant = one_tenant()
     plant.refuse["/scan"] = "EPERM"
     world = World(tmp_path, plant)

@@ -9,7 +9,7 @@ from experiments.control_loop.world import World
 from cachepilot.domain.objectives.objective import Objective
 
 
-def test_every_plan_names_the_tasks_of_those_tenants_whose_objective_does(tmp_path: Path) -> None:
+def test_every_plan_names_the_tasks_that_objectives_name(tmp_path: Path) -> None:
     curves = {"default": linear(200 * MIB)}
     plant = Plant(
         [PlantTenant(cgroup, curves, 64 * MIB) for cgroup in ("/a", "/b/c", "/d")],

@@ -127,7 +127,7 @@ def silence(here: World, seconds: float) -> None:
         here.plant.pass_time()
 
 
-def test_a_policy_on_trial_has_a_way_back_is_renewed_and_confirmed(tmp_path: Path) -> None:
+def test_a_policy_on_trial_carries_its_rollback_is_renewed_and_confirmed(tmp_path: Path) -> None:
     here, waits = world(tmp_path, looping())
     until(here, lambda: waits.waiting, 150)
     plan, change = waits.plans[-1], waits.waiting["/scan"]
@@ -146,7 +146,7 @@ def test_a_policy_on_trial_has_a_way_back_is_renewed_and_confirmed(tmp_path: Pat
     assert not waits.actions(len(waits.plans) - 5)
 
 
-def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
+def test_lost_plans_are_sent_again(tmp_path: Path) -> None:
     tenant = looping()
     here, waits = world(tmp_path, tenant)
     until(here, lambda: waits.waiting, 150)
@@ -159,7 +159,7 @@ def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
     assert not waits.waiting and tenant.policy == "mru"
 
 
-def test_what_goes_back_is_neither_renewed_nor_confirmed(tmp_path: Path) -> None:
+def test_a_change_that_is_rolled_back_is_neither_renewed_nor_confirmed(tmp_path: Path) -> None:
     tenant = fooled()
     here, waits = world(tmp_path, tenant)
     until(here, lambda: waits.waiting, 150)
@@ -184,7 +184,7 @@ def test_a_pin_of_what_is_on_trial_confirms_it(tmp_path: Path) -> None:
     assert tenant.policy == "mru"
 
 
-def test_memory_on_trial_has_one_way_back_over_all_its_steps(tmp_path: Path) -> None:
+def test_memory_on_trial_has_one_rollback_for_all_its_steps(tmp_path: Path) -> None:
     here, waits = world(tmp_path, sated(), hungry())
     until(here, lambda: waits.waiting, 150)
     names = {cgroup: one.change_epoch for cgroup, one in waits.waiting.items()}
@@ -242,7 +242,7 @@ def test_a_controller_without_its_store_prolongs_nothing(tmp_path: Path) -> None
     assert not named & {one.change_epoch for one in waits.waiting.values()}
 
 
-def test_what_the_node_undid_ends_the_trial(tmp_path: Path) -> None:
+def test_a_change_that_the_node_undid_ends_its_trial(tmp_path: Path) -> None:
     here, waits = world(tmp_path, sated(), hungry())
     until(here, lambda: settles(here), 150)
     silence(here, TTL_MS / 1000)

@@ -28,7 +28,7 @@ class Simulating(Plant):
         return self._without("_curves", one)
 
 
-def test_a_policy_of_ones_own_that_nobody_simulates_stays(tmp_path: Path) -> None:
+def test_a_policy_that_the_agent_does_not_simulate_stays(tmp_path: Path) -> None:
     """In mode auto without a list of policies, the one in force is always allowed."""
     curves = {"default": flat(0.5), "lru": flat(0.5), "mine": flat(0.3)}
     tenant = PlantTenant("/a", curves, 64 * MIB)

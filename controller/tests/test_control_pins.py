@@ -96,7 +96,7 @@ def test_one_pin_of_a_tenant_adds_to_the_other(tmp_path: Path) -> None:
     assert world.service.tenant("/a").tenant.pinned_policy is None
 
 
-def test_what_if_and_consolidation_know_of_pins(tmp_path: Path) -> None:
+def test_what_if_and_consolidation_take_pins_into_account(tmp_path: Path) -> None:
     world = a_world(tmp_path, Objective("/b", hit_ratio=0.9), Objective("*"))
     world.service.pin(Pin(cgroup="/a", node="plant", limit_bytes=100 * MIB))
     world.run(2)
@@ -231,7 +231,7 @@ def test_a_change_is_reverted_by_its_id_as_long_as_it_is_in_force(tmp_path: Path
         world.service.revert_change(12345)
 
 
-def test_what_an_operator_stated_is_no_setting_to_revert(tmp_path: Path) -> None:
+def test_a_changed_objective_cannot_be_reverted_as_a_setting(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.run(1)
     row = ChangeRow(ChangeKind.OBJECTIVE, ChangeState.DONE, "", "/a*", 1e9)
@@ -286,7 +286,7 @@ def test_only_what_is_in_force_is_reverted(tmp_path: Path, event: Event) -> None
     assert world.store.pins() == []
 
 
-def test_of_decisions_that_led_to_the_same_the_last_one_is_reverted(tmp_path: Path) -> None:
+def test_the_last_of_several_decisions_with_the_same_result_is_reverted(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     old, away, taken_back, last, empty = _decided(
         world,

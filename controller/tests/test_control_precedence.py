@@ -35,7 +35,7 @@ def told(world: World, cgroup: str) -> SloStatus:
     return report.slos[cgroup][0]
 
 
-def test_who_misses_its_own_promise_gives_no_memory_whatever_is_predicted(tmp_path: Path) -> None:
+def test_a_tenant_that_misses_its_slo_gives_no_memory_whatever_is_predicted(tmp_path: Path) -> None:
     """The tenant's curve says that much less memory would meet its SLO."""
     missing = PlantTenant("/missing", {"default": linear(256 * MIB)}, 128 * MIB)
     missing.told = {"default": linear(160 * MIB)}
@@ -47,7 +47,7 @@ def test_who_misses_its_own_promise_gives_no_memory_whatever_is_predicted(tmp_pa
         assert missing.limit_bytes >= 128 * MIB
 
 
-def test_what_was_given_too_much_goes_back_to_a_promise_that_is_missed(tmp_path: Path) -> None:
+def test_excess_memory_goes_to_an_slo_that_is_missed(tmp_path: Path) -> None:
     rich, poor = (
         PlantTenant(name, {"default": linear(256 * MIB)}, 128 * MIB) for name in ("/rich", "/poor")
     )
@@ -64,7 +64,7 @@ def test_what_was_given_too_much_goes_back_to_a_promise_that_is_missed(tmp_path:
     assert told(here, "/rich").met and told(here, "/poor").met
 
 
-def test_what_is_protected_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path) -> None:
+def test_protected_memory_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path) -> None:
     """A tenant that hits nothing gives more than half for an SLO. Its return gains nothing.
 
     The return takes as long as reading again what the other tenant gives: minutes here.
@@ -81,7 +81,7 @@ def test_what_is_protected_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("priority", [0, 1])
-def test_what_is_protected_gives_way_to_the_margin_of_a_higher_priority_alone(
+def test_only_the_margin_of_a_higher_priority_takes_protected_memory(
     tmp_path: Path, priority: int
 ) -> None:
     promised = PlantTenant("/promised", {"default": linear(256 * MIB)}, 128 * MIB)
@@ -93,7 +93,7 @@ def test_what_is_protected_gives_way_to_the_margin_of_a_higher_priority_alone(
     assert (other.limit_bytes < 60 * MIB) == (priority > 0)
 
 
-def test_infeasible_stays_named_until_data_that_are_trusted_say_otherwise(tmp_path: Path) -> None:
+def test_an_infeasible_slo_stays_infeasible_while_confidence_is_low(tmp_path: Path) -> None:
     greedy = PlantTenant("/greedy", {"default": linear(512 * MIB, 0.3)}, 128 * MIB)
     other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
     stated = Objective("/greedy", throughput_ops=20_000.0)
@@ -130,7 +130,7 @@ def test_attainable_is_what_the_limits_give_in_the_end(tmp_path: Path) -> None:
     assert abs(late.attainable_ops / late.measured - 1) < 0.05
 
 
-def test_a_minimum_that_is_stated_comes_before_who_misses_its_promise(tmp_path: Path) -> None:
+def test_a_stated_minimum_comes_before_a_missed_slo(tmp_path: Path) -> None:
     missing = PlantTenant("/missing", {"default": linear(256 * MIB)}, 128 * MIB)
     other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
     stated = (

@@ -70,7 +70,7 @@ def test_memory_is_asked_back_until_it_is_there(
     assert all(one.limit_bytes == 128 * MIB for one in here.plant.tenants)
 
 
-def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
+def test_memory_that_cannot_be_reclaimed_delays_no_policy(tmp_path: Path) -> None:
     """The taker has filled with memory that cannot be reclaimed."""
     here = three(tmp_path)
     until(here, lambda: bool(memory_of(here).restore))
@@ -83,7 +83,7 @@ def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
     assert donor.policy == "mru" and donor.cgroup in memory_of(here).restore
 
 
-def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
+def test_memory_that_cannot_be_reclaimed_delays_no_slo(tmp_path: Path) -> None:
     """The taker has filled with memory that cannot be reclaimed, so the rollback never ends."""
     here = three(tmp_path)
     until(here, lambda: bool(memory_of(here).restore))
@@ -100,7 +100,7 @@ def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
     assert promised.limit_bytes >= 140 * MIB
 
 
-def test_a_change_for_a_goal_that_is_another_is_taken_back(tmp_path: Path) -> None:
+def test_a_change_for_gain_is_rolled_back_when_the_goal_changes(tmp_path: Path) -> None:
     here = true_three(tmp_path)
     until(here, lambda: memory_of(here).change is not None)
     here.run(2)
@@ -114,7 +114,7 @@ def test_a_change_for_a_goal_that_is_another_is_taken_back(tmp_path: Path) -> No
     assert memory_of(here).goal == "least_memory"
 
 
-def test_a_member_that_misses_snapshots_stays_in_the_trial(tmp_path: Path) -> None:
+def test_a_tenant_missing_from_snapshots_stays_in_the_trial(tmp_path: Path) -> None:
     here = true_three(tmp_path)
     plant, hungry = here.plant, here.plant.of("/hungry")
     until(here, lambda: memory_of(here).change is not None)

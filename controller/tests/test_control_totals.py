@@ -58,7 +58,7 @@ def test_totals_are_counted_and_outlive_a_kill(tmp_path: Path) -> None:
     assert windows < then <= windows + 2 * SAVE_CYCLES
 
 
-def test_what_is_shown_never_falls_wherever_the_controller_is_killed(tmp_path: Path) -> None:
+def test_no_counter_falls_wherever_the_controller_is_killed(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     shown: dict[tuple[str, str, str], float] = {}
     for cycles in (3, SAVE_CYCLES, 7, 1, 2 * SAVE_CYCLES + 3):
@@ -166,7 +166,7 @@ def test_a_first_cycle_that_fails_costs_no_totals(
     assert stored(world) == before and all(before)
 
 
-def test_the_page_cache_of_a_tenant_is_told(tmp_path: Path) -> None:
+def test_the_page_cache_of_a_tenant_is_shown(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.run(3)
     row = world.service.tenants()[0]

@@ -129,7 +129,7 @@ def test_a_revert_that_misses_an_slo_says_what_it_costs(tmp_path: Path) -> None:
         world.service.unpin("/a", "plant")
 
 
-def test_what_another_person_changed_meanwhile_is_not_undone(tmp_path: Path) -> None:
+def test_a_later_change_by_another_person_is_not_undone(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.service.pin(Pin(cgroup="/b", limit_bytes=64 * MIB))
     mine = world.service.last_change().change
@@ -140,7 +140,7 @@ def test_what_another_person_changed_meanwhile_is_not_undone(tmp_path: Path) -> 
     assert stated(world) == before
 
 
-def test_the_number_of_a_change_is_its_own_whoever_else_changes_something(tmp_path: Path) -> None:
+def test_a_change_keeps_its_number_when_others_change_something(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     others = iter((Objective("/b", weight=7.0),))
 
@@ -156,7 +156,7 @@ def test_the_number_of_a_change_is_its_own_whoever_else_changes_something(tmp_pa
         world.service.undo(done.change)
 
 
-def test_a_change_that_cannot_be_read_cannot_be_undone_and_hinders_nobody(tmp_path: Path) -> None:
+def test_an_unreadable_change_cannot_be_undone_and_blocks_no_other(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     for weight in (2.0, 3.0):
         world.service.set_objective(Objective("/b", weight=weight))

@@ -43,7 +43,7 @@ def setting(world: World, cgroup: str = "/a") -> tuple[str, int]:
     ],
 )
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_what_is_unpinned_has_again_what_it_had_before(
+def test_an_unpinned_tenant_has_the_setting_from_before_the_pin(
     tmp_path: Path, mode: Mode, pins: list[Pin], is_restarted: bool
 ) -> None:
     world = a_world(tmp_path, Objective("*", mode=mode))
@@ -62,7 +62,7 @@ def test_what_is_unpinned_has_again_what_it_had_before(
 
 
 @WATCHED
-def test_what_a_pin_changed_is_put_back_when_it_is_undone_or_ends_by_itself(
+def test_the_setting_is_restored_when_a_pin_is_undone_or_ends_by_itself(
     tmp_path: Path, mode: Mode
 ) -> None:
     wall = [1e9]
@@ -85,7 +85,7 @@ def test_what_a_pin_changed_is_put_back_when_it_is_undone_or_ends_by_itself(
     assert setting(world) == ("default", 128)
 
 
-def test_who_got_the_memory_meanwhile_gives_it_back(tmp_path: Path) -> None:
+def test_a_tenant_that_got_the_pinned_tenants_memory_gives_it_back(tmp_path: Path) -> None:
     world = a_world(tmp_path, Objective("/a", mode=Mode.OBSERVE), Objective("*"))
     world.service.pin(Pin(cgroup="/a", limit_bytes=16 * MIB))
     world.run(60)
@@ -98,7 +98,7 @@ def test_who_got_the_memory_meanwhile_gives_it_back(tmp_path: Path) -> None:
     assert world.plant.most_assigned_bytes <= 256 * MIB
 
 
-def test_a_tenant_that_had_no_limit_has_none_again(tmp_path: Path) -> None:
+def test_a_tenant_that_had_no_limit_has_none_after_unpin(tmp_path: Path) -> None:
     world = a_world(tmp_path, Objective("*", mode=Mode.OBSERVE), limit_mib=0)
     assert world.plant.of("/a").limit_bytes == 0
     world.service.pin(Pin(cgroup="/a", limit_bytes=16 * MIB))
@@ -110,7 +110,7 @@ def test_a_tenant_that_had_no_limit_has_none_again(tmp_path: Path) -> None:
 
 
 @WATCHED
-def test_a_limit_that_somebody_sets_meanwhile_stays(tmp_path: Path, mode: Mode) -> None:
+def test_a_limit_that_another_program_sets_meanwhile_stays(tmp_path: Path, mode: Mode) -> None:
     world = a_world(tmp_path, Objective("*", mode=mode))
     world.plant.of("/b").limit_bytes = world.plant.of("/b").target_bytes = 240 * MIB
     world.service.pin(Pin(cgroup="/a", limit_bytes=8 * MIB))
@@ -151,7 +151,7 @@ def test_a_tenant_that_goes_to_auto_is_left_to_the_decider(tmp_path: Path) -> No
     assert world.loop._decider.state.before_pins == {}
 
 
-def test_what_is_remembered_outlives_the_store_and_an_old_store_has_none() -> None:
+def test_settings_before_pins_are_stored_and_missing_in_an_old_store() -> None:
     state = NodeState(before_pins={"/a": BeforePin(7, "default", 128 * MIB)})
     assert node_state.from_json(node_state.to_json(state), "node x") == state
     assert node_state.from_json('{"tenants": {}}', "node x").before_pins == {}

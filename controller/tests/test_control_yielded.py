@@ -63,7 +63,7 @@ def a_world(path: Path, *objectives: Objective) -> tuple[World, Contested]:
     return World(path, plant, objectives or (Objective("*"),)), plant
 
 
-def test_no_more_is_asked_of_a_limit_that_was_yielded_and_explain_says_why(tmp_path: Path) -> None:
+def test_a_yielded_limit_is_not_moved_and_explain_gives_the_reason(tmp_path: Path) -> None:
     world, plant = a_world(tmp_path)
     world.run(100)
     # The tenant had begun to give memory, which stops at the first rewrite.
@@ -82,7 +82,7 @@ def test_no_more_is_asked_of_a_limit_that_was_yielded_and_explain_says_why(tmp_p
     assert "plant: counted as they are, others set their limits: /a" in notes
 
 
-def test_memory_moves_again_once_a_person_asked_and_nobody_rewrites(tmp_path: Path) -> None:
+def test_memory_moves_again_after_a_pin_once_no_program_rewrites_the_limit(tmp_path: Path) -> None:
     world, plant = a_world(tmp_path)
     world.run(100)
     plant.contested = ()
@@ -117,7 +117,7 @@ def test_a_pin_is_asked_for_once_each_time_that_it_is_made(tmp_path: Path, mode:
     assert plant.take_asked() == [96 * MIB]
 
 
-def test_a_pin_that_is_taken_back_at_once_leaves_the_limit_to_others(tmp_path: Path) -> None:
+def test_a_pin_that_is_removed_at_once_leaves_the_limit_to_others(tmp_path: Path) -> None:
     world, plant = a_world(tmp_path)
     world.run(100)
     plant.take_asked()

@@ -47,7 +47,7 @@ def test_every_setting_is_described_with_its_range_and_default() -> None:
         assert [float(one) for one in told[key][0].split(" to ")] == [low, high]
 
 
-def test_least_costs_and_waits_are_told_as_they_are() -> None:
+def test_least_costs_and_waits_agree_with_the_code() -> None:
     settings = (DOCS / "reference" / "configuration.md").read_text("utf-8")
     assert f"giving up a confirmed policy counts at least {COLLECTED:g} |" in settings
     told = " ".join(OPERATING.split())

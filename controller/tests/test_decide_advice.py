@@ -43,7 +43,7 @@ def test_a_gain_below_the_least_never_replaces() -> None:
     assert found[-1] is Verdict.GIVEN_UP and len(found) == GIVEN_UP_INTERVALS
 
 
-def test_what_gains_nothing_is_given_up() -> None:
+def test_a_recommendation_that_gains_nothing_is_given_up() -> None:
     assert verdicts([-0.1] * 20)[-1] is Verdict.GIVEN_UP
 
 

@@ -46,7 +46,7 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
 
 @pytest.mark.parametrize("leads", [{}, {"lru": (60.0, 1.0), "mru": (60.0, 1.0)}])
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
+def test_noise_of_any_duration_begins_changes_no_more_often_than_allowed(
     lasts: float, leads: dict[str, tuple[float, float]]
 ) -> None:
     """At one time, two policies together, after so many intervals of the regime or the lead."""
@@ -71,7 +71,7 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
     assert found / runs <= 0.05 + 2 * np.sqrt(0.05 / runs)
 
 
-def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
+def test_errors_of_a_small_sample_stay_when_all_pages_are_sampled() -> None:
     """The errors of the earlier sample stay in the sum; intervals without errors add none."""
     climb, random = Climb(), np.random.default_rng(1)
     climb.restart(1, GROUPS)
@@ -84,7 +84,7 @@ def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
     assert 0.9 < climbs.unseen()[0, 0] < 0.99
 
 
-def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
+def test_a_climb_restarts_where_it_falls_to_its_minimum() -> None:
     climb = Climb()
     climb.restart(2, 2)
     climb_on(climb, [[3.0, 2.0], [3.0, 2.0]], 100.0)

@@ -71,7 +71,9 @@ def test_a_policy_whose_cpu_time_is_learnt_on_trial_is_undone_and_not_tried_agai
 
 
 @pytest.mark.parametrize("turnovers_s", [10.0, 20.0])
-def test_what_only_its_cpu_time_lost_says_nothing_of_its_misses(turnovers_s: float) -> None:
+def test_a_loss_of_cpu_time_alone_does_not_change_the_calibration_of_misses(
+    turnovers_s: float,
+) -> None:
     """A fifth of the misses is saved, as predicted, and twice as much CPU time is spent."""
     world = World({"default": 0.5, "lru": 0.4}, anew=0.0, tells_cost=False)
     world.cache_pages = turnovers_s * 0.5 * ACCESSES
@@ -99,7 +101,7 @@ def test_the_least_gain_is_of_misses_and_cpu_time_together(cpu_us: float, change
     assert bool(world.swaps) is changes
 
 
-def test_of_two_that_save_as_much_the_one_that_costs_less_is_chosen() -> None:
+def test_of_two_equal_policies_the_one_with_less_cpu_time_is_chosen() -> None:
     world = World({"default": 0.5, "lru": 0.3, "mru": 0.3}, cpu_us={"lru": 5.0, "mru": 1.0}).learn()
     world.run(20)
     assert world.swaps == ["mru"]
@@ -121,7 +123,7 @@ def test_the_ledger_has_the_cpu_time_of_the_policy_in_force() -> None:
     assert world.state.excess - before == pytest.approx(100.0 - 1000.0)
 
 
-def test_what_it_costs_has_no_part_in_the_errors_of_a_sample_nor_in_calibration() -> None:
+def test_cpu_time_is_no_part_of_sampling_errors_or_calibration() -> None:
     truth = {"default": 0.5, "lru": 0.3}
     plain = World(truth, seed=3).learn()
     costly = World(truth, seed=3, cpu_us={"lru": 1.0}).learn()

@@ -33,7 +33,7 @@ def unseen(world: World, intervals: int) -> None:
 
 
 @pytest.mark.parametrize("is_gap", [False, True])
-def test_pages_that_nobody_saw_being_read_were_displaced_all_the_same(is_gap: bool) -> None:
+def test_pages_read_in_intervals_without_counterfactuals_count_as_displaced(is_gap: bool) -> None:
     """Over a gap and without counterfactuals alike, the collected pages are given up."""
     world = confirmed()
     if is_gap:
@@ -51,7 +51,7 @@ def test_pages_that_nobody_saw_being_read_were_displaced_all_the_same(is_gap: bo
     assert world.time_s - before_s == pytest.approx(waits_s, rel=0.05)
 
 
-def test_a_rollback_reads_again_also_what_was_displaced_while_nothing_was_told() -> None:
+def test_a_rollback_rereads_pages_displaced_without_counterfactuals() -> None:
     world = on_trial()
     world.run(1)
     unseen(world, 30)
@@ -59,7 +59,7 @@ def test_a_rollback_reads_again_also_what_was_displaced_while_nothing_was_told()
     assert trial is not None and trial.displaced == pytest.approx(31 * 0.3 * ACCESSES)
 
 
-def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took() -> None:
+def test_displaced_pages_count_pages_and_not_device_reads() -> None:
     """One read brings 16 missed pages under `lru`, and one page under the default."""
     world = confirmed()
     before = world.state.displaced

@@ -66,7 +66,7 @@ def scattered(per_group: Any) -> Counterfactual:
     return found
 
 
-def test_what_a_policy_would_have_saved_is_summed_up() -> None:
+def test_the_misses_that_a_policy_would_have_saved_are_summed() -> None:
     state = PolicyState()
     take(state, plain(lru=1500.0, mru=1800.0))
     found = take(state, plain(lru=1450.0, mru=1800.0))
@@ -75,7 +75,7 @@ def test_what_a_policy_would_have_saved_is_summed_up() -> None:
     assert found.raw.sum(axis=1) * found.factors == pytest.approx([1600.0, 1450.0, 1800.0])
 
 
-def test_what_a_policy_read_more_before_it_began_to_gain_does_not_count() -> None:
+def test_reads_before_a_policy_began_to_gain_do_not_count() -> None:
     state = PolicyState()
     for _ in range(100):
         found = take(state, plain(lru=4000.0))
@@ -85,7 +85,7 @@ def test_what_a_policy_read_more_before_it_began_to_gain_does_not_count() -> Non
     assert found.lead[1] == pytest.approx(20 * 100.0)
 
 
-def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -> None:
+def test_a_change_costs_the_pages_it_rereads_and_at_least_a_share_of_the_cache() -> None:
     seen = plain()
     some = seen._replace(reread=np.array([0.0, CACHE_PAGES, 10.0]))
     least = CONFIG.switch_share * CACHE_PAGES
@@ -114,7 +114,7 @@ def test_the_cheaper_a_change_the_less_evidence_it_needs() -> None:
     assert bound(10.0) < bound(COST) and 0 < leads[0] < leads[1]
 
 
-def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
+def test_only_the_looks_of_one_lead_count_for_a_policy_that_returns() -> None:
     saved = np.arange(GROUPS) - 4.0
     error = np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
     for leads, looks in (({}, 101.0), ({"lru": (60.0, 1.0)}, 5.0)):
@@ -134,13 +134,13 @@ def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_ends_it() ->
     assert take(state, scattered(-saved)).lead[1] == 0 and not state.climb.values.any()
 
 
-def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
+def test_there_is_no_sampling_error_if_every_page_is_sampled() -> None:
     saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
     seen = scattered(saved)._replace(rate=1.0)
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
 
 
-def test_differences_that_last_are_told_from_noise() -> None:
+def test_lasting_differences_are_distinguished_from_noise() -> None:
     state, random = PolicyState(), np.random.default_rng(1)
     leads = [
         float(take(state, scattered(5.0 + random.normal(0, 20, GROUPS))).lead[1]) for _ in range(80)
@@ -160,7 +160,7 @@ def test_a_policy_that_is_worse_than_simulated_loses_its_lead_by_calibration() -
     assert found.lead[0] > COST
 
 
-def test_what_a_change_reads_anew_is_not_held_against_the_policy() -> None:
+def test_rereads_by_a_change_do_not_count_against_the_policy() -> None:
     state = PolicyState()
     take(state, plain())
     state.adapting = COST
@@ -181,7 +181,7 @@ def test_the_ledger_is_what_was_read_beyond_what_the_default_would_have() -> Non
     assert state.excess == pytest.approx(300.0, rel=0.05)
 
 
-def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
+def test_another_sampling_rate_weakens_calibrations_of_other_policies() -> None:
     states = PolicyState(), PolicyState()
     for state in states:
         take(state, plain(), in_force="lru")
@@ -192,7 +192,7 @@ def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
     assert known[1] == pytest.approx(known[0] / 4)
 
 
-def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise() -> None:
+def test_the_saved_share_of_accesses_counts_since_the_lead_began_to_rise() -> None:
     state = PolicyState()
     for _ in range(10):
         take(state, plain(lru=1700.0))
@@ -202,7 +202,7 @@ def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise()
     assert found.saved_ratio[2] == 0.0
 
 
-def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
+def test_other_candidates_restart_the_sums_and_keep_calibrations() -> None:
     state = PolicyState()
     for _ in range(3):
         take(state, plain(lru=1500.0, mru=1700.0))
@@ -256,7 +256,7 @@ def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
         assert world.state.excess < 0.9 * world.lost < 0, off
 
 
-def test_what_may_be_read_anew_ends_though_nothing_is() -> None:
+def test_the_allowance_for_rereads_ends_although_nothing_is_reread() -> None:
     """Below the prediction every page counts: a policy must not seem better and better."""
     state, random = PolicyState(in_force="default"), np.random.default_rng(3)
     for _ in range(60):

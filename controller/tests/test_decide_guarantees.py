@@ -148,9 +148,7 @@ def begins_none_where_it_is_held_or_pinned(
 
 @given(STREAMS, ALLOWED)
 @settings(max_examples=200, deadline=None)
-def test_whatever_is_shown_each_step_is_one_that_the_law_allows(
-    stream: Stream, allowed: frozenset[str]
-) -> None:
+def test_each_step_obeys_the_rules_for_any_input(stream: Stream, allowed: frozenset[str]) -> None:
     """One test checks all rules on the same stream, as drawing one takes longer than deciding it.
 
     Deciding the same stream again gives the same decisions, and does not change the intervals.
@@ -191,7 +189,7 @@ def test_without_any_effect_few_changes_are_made_and_little_is_lost() -> None:
     assert changes <= 18 and lost <= 12 * 3 * COST
 
 
-def test_a_saving_that_is_not_there_costs_no_more_than_a_few_changes() -> None:
+def test_a_wrongly_predicted_saving_costs_at_most_a_few_changes() -> None:
     worlds = {
         (truth, told, seed): World({"default": 0.5, "lru": truth}, told={"lru": told}, seed=seed)
         for truth, told, seed in product((0.5, 0.55, 0.7), (0.47, 0.4, 0.3), range(4))
@@ -205,7 +203,7 @@ def test_a_saving_that_is_not_there_costs_no_more_than_a_few_changes() -> None:
             assert world.in_force == "default", of
 
 
-def test_through_noise_a_policy_that_saves_is_found_and_kept() -> None:
+def test_a_policy_that_saves_is_found_and_kept_in_noise() -> None:
     shares = {"default": 0.5, "lru": 0.45, "mru": 0.5}
     worlds = learn_all([World(dict(shares), seed=seed) for seed in range(4)])
     run_all(worlds, 300)
@@ -215,7 +213,7 @@ def test_through_noise_a_policy_that_saves_is_found_and_kept() -> None:
 
 
 @pytest.mark.parametrize("learnt", [0, 20, 60, 300])
-def test_the_ledger_holds_what_a_policy_that_misses_more_than_told_has_cost(learnt: int) -> None:
+def test_the_budget_is_charged_for_misses_beyond_the_prediction(learnt: int) -> None:
     world = World({"default": 0.5, "lru": 0.5}, told={"lru": 0.3})
     if learnt:
         world.learn(learnt)

@@ -33,7 +33,7 @@ def test_a_policy_that_was_hardly_ahead_for_hours_is_chosen_as_soon_as_it_gains(
     assert kinds(world.run(20)) == [What.LIVE, What.CONFIRMED] and world.in_force == "lru"
 
 
-def test_what_is_worth_a_change_is_found_though_it_is_little() -> None:
+def test_a_small_gain_that_is_worth_a_change_is_found() -> None:
     least = DecideConfig().least_gain
     world = World({"default": 0.5, "lru": 0.5 - 1.5 * least}, anew=0.0).learn(300)
     assert What.LIVE in kinds(world.run(2000))
@@ -63,7 +63,7 @@ def test_a_rollback_reads_no_more_than_was_read_since() -> None:
     assert world.state.turnover <= 0.9 * ACCESSES * 20 < 0.1 * SLOW_PAGES
 
 
-def test_of_what_was_found_in_force_it_is_not_known_what_it_displaced() -> None:
+def test_pages_displaced_by_a_policy_found_in_force_are_unknown() -> None:
     world = World({"default": 0.5, "lru": 0.3}, told={}, tells_cost=False)
     world.in_force = "lru"
     world.run(3)

@@ -36,7 +36,7 @@ def test_an_order_that_takes_no_effect_is_given_up_and_barred() -> None:
     assert world.run(int(EFFECT_S)) == [] and kinds(world.run(1)) == [What.ABANDONED]
 
 
-def test_a_way_back_that_is_refused_falls_to_the_default_and_is_never_given_up() -> None:
+def test_a_refused_rollback_turns_to_the_default_and_is_never_given_up() -> None:
     world = in_lru()
     world.told["mru"] = 0.2
     world.until(What.UNDONE)
@@ -44,14 +44,14 @@ def test_a_way_back_that_is_refused_falls_to_the_default_and_is_never_given_up()
     world.refusing = frozenset({"lru", "default"})
     (told,) = world.run(1)
     assert (told.what, told.after) == (What.ABANDONED, "lru")
-    assert "asked for again" in told.why and world.state.wanted == "default"
+    assert "requested again" in told.why and world.state.wanted == "default"
     assert world.run(500) == [] and world.state.wanted == "default"
     world.refusing = frozenset()
     world.run(1)
     assert world.in_force == "default" and world.swaps == ["mru", "default"]
 
 
-def test_a_way_back_of_which_nothing_is_heard_is_asked_for_until_it_is_in_force() -> None:
+def test_an_unanswered_rollback_is_requested_until_it_is_in_force() -> None:
     world = promising()
     world.until(What.UNDONE)
     world.ignoring = frozenset({"default"})
@@ -82,7 +82,7 @@ def test_a_tenant_that_is_pinned_changes_nothing() -> None:
     assert world.in_force == "lru" and world.state.trial is None
 
 
-def test_what_was_on_trial_as_an_operator_took_over_has_yet_to_prove_itself() -> None:
+def test_a_policy_on_trial_when_an_operator_took_over_is_tried_again() -> None:
     world = promising().learn(300)
     world.until(What.LIVE)
     world.run(2)
@@ -102,7 +102,7 @@ def test_an_order_under_way_as_an_operator_took_over_has_yet_to_prove_itself() -
     assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
 
 
-def test_a_way_back_that_an_operator_stopped_has_yet_to_be_gone() -> None:
+def test_a_rollback_that_an_operator_stopped_is_resumed() -> None:
     world = promising().learn(300)
     world.until(What.UNDONE)
     stopped = replace(world.interval(), may_change=False, in_force="lru")
@@ -112,7 +112,7 @@ def test_a_way_back_that_an_operator_stopped_has_yet_to_be_gone() -> None:
 
 
 @pytest.mark.parametrize(("lru", "ends"), [(0.5, "default"), (0.3, "lru")])
-def test_what_an_operator_attached_has_yet_to_prove_itself(lru: float, ends: str) -> None:
+def test_a_policy_that_an_operator_attached_is_put_on_trial(lru: float, ends: str) -> None:
     """The operator replaces a settled default. The policy stays while the operator decides."""
     world = World({"default": 0.5, "lru": lru}, told={"lru": 0.3}).learn(300)
     world.may_change, world.in_force = False, "lru"
@@ -122,7 +122,7 @@ def test_what_an_operator_attached_has_yet_to_prove_itself(lru: float, ends: str
     assert kinds(world.run(40)) == [What.LIVE, last] and world.in_force == ends
 
 
-def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:
+def test_a_policy_that_was_briefly_not_allowed_is_still_on_trial() -> None:
     world = promising().learn(300)
     world.until(What.LIVE)
     world.run(2)
@@ -133,7 +133,7 @@ def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
-def test_what_replaced_a_policy_that_may_no_longer_be_had_proves_itself_against_the_default(
+def test_the_successor_of_a_disallowed_policy_is_compared_with_the_default(
     is_undone: bool,
 ) -> None:
     """`mru` saves nothing of what is predicted. It is on trial, or on its rollback to `lru`."""
@@ -259,7 +259,7 @@ def test_a_page_cache_settles_once_it_turned_over() -> None:
     assert not is_settling(state)
 
 
-def test_what_a_way_back_reads_anew_settles_too() -> None:
+def test_a_rollback_settles_too() -> None:
     world = World({"default": 0.5, "lru": 0.9}, told={"lru": 0.3}).learn()
     world.until(What.UNDONE)
     assert is_settling(world.state)

@@ -50,7 +50,7 @@ def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
     assert known.cost / CACHE_PAGES == pytest.approx(share)
 
 
-def test_a_trial_has_not_had_the_time_to_collect_what_a_rollback_would_give_up() -> None:
+def test_going_back_during_a_trial_costs_less_than_later() -> None:
     world = World({"default": 0.5, "lru": 0.3, "mru": 0.4}, anew=0.0, tells_cost=False).learn()
     world.until(What.LIVE)
     world.run(1)
@@ -113,7 +113,7 @@ def test_a_policy_that_was_found_in_force_is_undone_within_the_budget(turnovers_
     assert world.in_force == "default" and world.lost <= budget + 3 * 0.03 * ACCESSES
 
 
-def test_what_a_page_cache_that_is_read_slowly_was_filled_with_is_given_up_for_as_much() -> None:
+def test_the_pages_of_a_slow_page_cache_are_given_up_only_for_their_cost() -> None:
     world = slow(300.0, default=0.5, lru=0.3, mru=0.3)
     assert world.until(What.LIVE).after == "lru"
     world.run(10)
@@ -124,7 +124,7 @@ def test_what_a_page_cache_that_is_read_slowly_was_filled_with_is_given_up_for_a
 
 
 @pytest.mark.parametrize("hours", [0, 1, 12])
-def test_who_was_left_alone_for_long_is_changed_no_later(hours: int) -> None:
+def test_a_tenant_that_was_not_changed_for_long_is_changed_no_later(hours: int) -> None:
     world = slow(3000.0, default=0.5, lru=0.475)
     world.state.default_cost = 3600 * hours * 0.5 * ACCESSES
     world.until(What.LIVE)
@@ -132,7 +132,7 @@ def test_who_was_left_alone_for_long_is_changed_no_later(hours: int) -> None:
 
 
 @pytest.mark.parametrize("reserve_s", [0.0, 10.0, 60.0, 600.0])
-def test_who_may_lose_hardly_anything_changes_nothing_by_noise(reserve_s: float) -> None:
+def test_with_little_budget_in_advance_noise_changes_nothing(reserve_s: float) -> None:
     worlds = [slow(3000.0, seed=seed, default=0.5, lru=0.5) for seed in range(8)]
     for world in worlds:
         world.config = DecideConfig(reserve_s=reserve_s)

@@ -40,12 +40,12 @@ def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
     assert world.run(300) == []
 
 
-def test_a_saving_that_is_not_there_is_undone_and_not_believed_again() -> None:
+def test_a_wrongly_predicted_saving_is_undone_and_not_tried_again() -> None:
     world = promising()
     live, undone = world.run(10)
     assert (live.what, live.after) == (What.LIVE, "lru")
     assert (undone.what, undone.before, undone.after) == (What.UNDONE, "default", "lru")
-    assert undone.why.startswith("it was to save ")
+    assert undone.why.startswith("it should have saved ")
     assert world.run(1500) == [] and world.swaps == ["lru", "default"]
     assert world.lost == 2 * COST
 
@@ -103,7 +103,7 @@ def test_a_gain_of_throughput_below_the_least_is_not_worth_a_change(
     assert [bool(found) for found in run_all(worlds, 400)] == [changes] * len(worlds)
 
 
-def test_what_is_predicted_of_throughput_stays_finite() -> None:
+def test_the_predicted_throughput_stays_finite() -> None:
     world = World({"default": 0.5, "lru": 0.3}, miss_time_share=10.0)
     predicted = world.until(What.LIVE).predicted
     assert predicted is not None and predicted[0] == pytest.approx(1000 * ACCESSES)
@@ -114,19 +114,19 @@ def test_the_policy_in_force_is_never_chosen_though_it_costs_nothing() -> None:
     assert World({"default": 0.5, "lru": 0.5}, config=config).run(50) == []
 
 
-def test_what_a_swap_reads_anew_is_not_held_against_the_policy() -> None:
+def test_rereads_by_a_swap_do_not_count_against_the_policy() -> None:
     world = saving()
     world.run(3)
     assert world.swaps == ["lru"]
     assert world.state.calibration.factors(1) == pytest.approx([1.0, 1.0])
 
 
-def test_of_several_the_one_that_leads_most_is_chosen() -> None:
+def test_the_policy_with_the_largest_lead_is_chosen() -> None:
     world = World({"default": 0.5, "fifo": 0.4, "lru": 0.2, "mru": 0.3})
     assert world.until(What.LIVE).after == "lru"
 
 
-def test_the_way_back_to_the_default_needs_no_budget_and_no_least_gain() -> None:
+def test_going_back_to_the_default_needs_no_budget_and_no_least_gain() -> None:
     world = in_lru()
     world.config = DecideConfig(loss_share=0.0, reserve_s=0.0)
     world.state.excess = 1e12
@@ -165,7 +165,7 @@ def test_a_change_is_undone_before_it_costs_more_than_the_budget(truth: float) -
     assert world.lost <= left + 2 * (truth - 0.5) * ACCESSES
 
 
-def test_what_a_policy_cost_that_was_undone_raises_what_it_must_save() -> None:
+def test_the_losses_of_an_undone_policy_raise_what_it_must_save() -> None:
     gain = 125.0
     world = World({"default": 0.5, "lru": 0.5 - gain / ACCESSES}, config=EAGER)
     world.state.lost = {"lru": 2 * COST, "gone": 1e9}
@@ -187,7 +187,7 @@ def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(
     assert (most < budget).all(), most
 
 
-def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_save() -> None:
+def test_a_change_undone_because_the_default_gains_must_save_more_next_time() -> None:
     """Both gain in alternate intervals, and the change begins more and more rarely."""
     world, begun = World({"default": 0.6, "lru": 0.6}).learn(), []
     for i in range(400):
@@ -197,7 +197,7 @@ def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_sa
     assert len(waits) > 3 and (waits[1:] > waits[:-1]).all()
 
 
-def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> None:
+def test_the_next_change_must_make_up_for_the_losses_of_a_replaced_one() -> None:
     """`lru` is simulated well in regimes that are too short to fill its page cache."""
     world = saving(mru=0.5).learn()
     world.truth["lru"] = 0.5
@@ -208,7 +208,7 @@ def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> N
     assert world.state.lost["lru"] >= COST
 
 
-def test_what_is_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
+def test_a_policy_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
     """The page cache is so large that the budget does not cover a rollback."""
     config, shares = DecideConfig(reserve_s=10.0), {"default": 0.5, "lru": 0.4}
     worlds = [World(dict(shares), in_force="lru", config=config) for _ in range(6)]
@@ -232,7 +232,7 @@ def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None
     assert world.in_force == "lru"
 
 
-def test_after_an_undone_change_the_lead_of_the_earlier_policy_begins_anew() -> None:
+def test_after_an_undone_change_the_lead_of_the_earlier_policy_restarts() -> None:
     world = promising()
     world.until(What.UNDONE)
     world.run(1)
@@ -240,7 +240,7 @@ def test_after_an_undone_change_the_lead_of_the_earlier_policy_begins_anew() -> 
 
 
 @pytest.mark.parametrize("regime", [5, 6, 1])
-def test_what_was_dearer_before_may_gain_at_once_whatever_is_told_of_the_workload(
+def test_a_policy_that_was_worse_before_may_gain_at_once_in_any_regime(
     regime: int,
 ) -> None:
     gain = COST / 4
@@ -280,7 +280,7 @@ def test_an_order_waits_while_nothing_can_be_stored() -> None:
     assert world.state.wanted == "lru" and world.run(int(EFFECT_S)) == []
 
 
-def test_the_end_of_a_trial_is_told_beforehand() -> None:
+def test_the_end_of_a_trial_is_predicted() -> None:
     world = promising(told=0.475)
     world.seed = 0
     world.__post_init__()
@@ -317,13 +317,13 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
 
 
-def test_a_turn_known_to_be_too_short_for_its_cost_is_no_reason() -> None:
+def test_a_policy_whose_turns_are_too_short_for_its_cost_is_not_chosen() -> None:
     world = flipping(2)
     world.state.leads["lru"] = (5.0, 1.0)
     assert world.run(3) == [] and world.in_force == "mru"
 
 
-def test_what_was_undone_is_not_known_to_be_best() -> None:
+def test_an_undone_policy_is_not_known_to_be_best() -> None:
     world = promising()
     world.state.leads["lru"] = (1000.0, 1.0)
     world.until(What.UNDONE)

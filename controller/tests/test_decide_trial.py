@@ -84,7 +84,7 @@ def test_gains_that_alternate_count_as_independent() -> None:
     assert after([0.0, 10.0] * 50).standard_error() == pytest.approx(sqrt(100) * 5.0, rel=0.01)
 
 
-def test_what_is_read_anew_at_first_is_no_scatter() -> None:
+def test_rereads_at_first_do_not_count_as_scatter() -> None:
     assert after([-1e6] * READ_ANEW + [5.0] * 10).standard_error() == 0.0
 
 
@@ -117,7 +117,7 @@ def on_trial(
 
 
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_what_gains_nothing_is_confirmed_no_oftener_than_told_however_errors_last(
+def test_a_change_without_gain_is_confirmed_no_more_often_than_alpha(
     lasts: float,
 ) -> None:
     random, runs, alpha, confirmed = np.random.default_rng(5), 200, 0.05, 0
@@ -131,7 +131,7 @@ def test_what_gains_nothing_is_confirmed_no_oftener_than_told_however_errors_las
     assert confirmed / runs <= alpha + 2 * sqrt(alpha * (1 - alpha) / runs)
 
 
-def test_noise_that_is_new_each_interval_confirms_no_oftener_than_told() -> None:
+def test_independent_noise_confirms_no_more_often_than_alpha() -> None:
     """Of all looks in a few hundred intervals, at most this share of runs confirms."""
     random, runs, alpha, confirmed = np.random.default_rng(7), 2000, 0.01, 0
     would_cost = np.full(GROUPS, 1000.0 / GROUPS)
@@ -180,7 +180,7 @@ def test_a_calibration_that_scatters_confirms_nothing(scatter: float, skew: floa
     assert len(confirmed) <= 1, confirmed
 
 
-def test_what_few_pages_told_is_no_better_known_by_later_ones() -> None:
+def test_errors_of_a_small_sample_stay_after_larger_samples() -> None:
     trial = a_trial()
     for rate in (0.5, 0.01, 1.0):
         trial.take(np.array([60.0, 40.0]), 70.0, 120.0, rate)
@@ -198,7 +198,7 @@ def test_an_error_that_stays_is_calibrated_away_and_one_that_is_new_is_not() -> 
     assert trial.standard_error() == pytest.approx(30 * 10 * sqrt(2 * GROUPS), rel=0.4)
 
 
-def test_what_gains_scatter_with_the_load_is_no_error() -> None:
+def test_gains_that_scatter_with_the_load_are_no_error() -> None:
     """The same share is saved of a load that rises a hundredfold, and then ends."""
     random, trial = np.random.default_rng(4), a_trial()
     shares = random.normal(0.3, 0.01, 40)
@@ -222,7 +222,7 @@ def test_what_gains_scatter_with_the_load_is_no_error() -> None:
     ],
     ids=["rises", "one_burst", "ends", "two_bursts", "even"],
 )
-def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load(
+def test_a_saving_that_scatters_about_zero_is_not_confirmed_under_any_load(
     loads: NDArray[np.float64],
 ) -> None:
     confirmed = 0
@@ -237,7 +237,7 @@ def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load(
     assert confirmed <= 0.05 * 200
 
 
-def test_what_the_earlier_policy_would_not_have_missed_is_not_undone_without_an_error() -> None:
+def test_misses_that_the_earlier_policy_avoids_need_an_error_before_they_undo() -> None:
     trial = a_trial()
     for misses in (0.0, 0.0, 9.0, 8.0, 10.0):
         trial.take(np.zeros(GROUPS), misses, 0.0, 1.0)
@@ -281,7 +281,7 @@ def test_an_interval_is_taken_by_what_the_earlier_policy_would_have_missed() -> 
     assert (trial.groups, trial.unseen) == ([130.0, 70.0], 0.75)
 
 
-def test_another_number_of_groups_begins_their_sums_anew() -> None:
+def test_another_number_of_groups_restarts_their_sums() -> None:
     trial = a_trial()
     trial.take(np.array([60.0, 40.0]), 70.0, 120.0, 0.25)
     trial.take(np.array([30.0, 40.0, 30.0]), 70.0, 120.0, 0.25)
@@ -311,28 +311,28 @@ def test_a_change_is_undone_as_soon_as_it_is_sure_that_it_reads_more(error: floa
     assert found == f"it read {COST + error + 1:.0f} pages more than default would have"
 
 
-def test_a_change_is_undone_as_soon_as_it_is_sure_that_a_promise_is_not_kept() -> None:
+def test_a_change_is_undone_as_soon_as_its_predicted_saving_is_surely_missed() -> None:
     """It is undone even if all that it may have read again is no loss, before the saving is due."""
     trial = settled([-COST / 10] * 10, promised=380.0)
     kept = 380.0 / UNDO_TIMES
     assert trial.why_undone(COST, kept, UNDO_TIMES) is None
     found = trial.why_undone(COST, kept - 1, UNDO_TIMES)
-    assert found == "it was to save 380 pages, and saved -100"
+    assert found == "it should have saved 380 pages, and saved -100"
 
 
-def test_a_promise_that_was_due_and_not_kept_is_undone() -> None:
+def test_a_predicted_saving_that_is_due_and_missed_is_undone() -> None:
     due = UNDO_TIMES * COST
     # With an infinite error nothing is certain.
     error = inf
     assert settled([0.0] * 10, due - 1).why_undone(COST, error, UNDO_TIMES) is None
     found = settled([0.0] * 10, due).why_undone(COST, error, UNDO_TIMES)
-    assert found == "it was to save 400 pages, and saved 0"
+    assert found == "it should have saved 400 pages, and saved 0"
     kept = due / UNDO_TIMES / 10
     assert settled([kept] * 10, due).why_undone(COST, error, UNDO_TIMES) is None
     assert settled([kept * 0.9] * 10, due).why_undone(COST, error, UNDO_TIMES) is not None
 
 
-def test_scatter_puts_off_when_a_promise_is_due() -> None:
+def test_scatter_delays_when_a_predicted_saving_is_due() -> None:
     scattered = [50.0, -50.0] * 5
     assert settled(scattered, UNDO_TIMES * COST).why_undone(COST, inf, UNDO_TIMES) is None
     later = UNDO_TIMES * (COST + settled(scattered).standard_error()) + 0.01
@@ -340,7 +340,7 @@ def test_scatter_puts_off_when_a_promise_is_due() -> None:
 
 
 @given(GAINS, st.floats(0.0, 1e6), st.floats(1.0, 1e6))
-def test_what_gained_nothing_is_never_confirmed(
+def test_a_change_without_gain_is_never_confirmed(
     gains: list[float], promised: float, cost: float
 ) -> None:
     trial = after(gains, promised)
@@ -360,4 +360,4 @@ def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> Non
     world.truth = dict.fromkeys(world.truth, 0.0)
     found = world.run(620)
     assert [one.what for one in found] == [What.ABANDONED] and world.in_force == "default"
-    assert world.state.trial is None and "nothing is missed" in found[0].why
+    assert world.state.trial is None and "without misses" in found[0].why

@@ -52,7 +52,7 @@ def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() 
     assert world.until(What.CONFIRMED).after == "lru" and world.swaps == ["lru"]
 
 
-def test_a_trial_may_have_read_what_the_policy_has_to_collect() -> None:
+def test_a_trial_may_reread_what_the_policy_has_to_collect() -> None:
     """A change from the default counts as a tenth of the page cache when it is chosen."""
     world = saving()
     world.until(What.LIVE)
@@ -63,7 +63,7 @@ def test_a_trial_may_have_read_what_the_policy_has_to_collect() -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
+def test_savings_under_another_workload_are_no_credit(is_told: bool) -> None:
     world = on_trial(saving())
     world.run(300)
     assert world.state.trial is not None and world.lost < -100 * SWITCHED
@@ -77,7 +77,7 @@ def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
 
 
 @pytest.mark.parametrize("every_s", [0, 61, 300])
-def test_what_a_change_lost_of_another_workload_is_still_lost(every_s: int) -> None:
+def test_losses_under_another_workload_still_count(every_s: int) -> None:
     """The node reports new workloads again and again. Three intervals may exceed the budget."""
     slow = World({"default": 0.5, "lru": 0.3}, cache_pages=3000 * 0.5 * ACCESSES, anew=0.0)
     slow.tells_cost = False
@@ -104,7 +104,7 @@ def in_lru() -> World:
     return world
 
 
-def test_what_loses_against_the_default_goes_to_it_where_that_is_best() -> None:
+def test_a_policy_that_loses_against_the_default_goes_to_it_if_it_is_best() -> None:
     world = in_lru()
     world.run(5)
     world.truth["default"] = 0.2
@@ -127,7 +127,7 @@ def test_an_undone_change_of_a_large_page_cache_is_charged_what_it_might_lose() 
     assert 0 < world.state.lost["lru"] <= 2 * granted < 0.1 * pages
 
 
-def test_what_is_given_up_is_charged_what_going_back_may_read() -> None:
+def test_a_change_given_up_is_charged_the_reads_of_its_rollback() -> None:
     world = on_trial(saving())
     state = world.state
     for _ in range(int(IDLE_S) + 2):

@@ -24,7 +24,7 @@ PARTS = st.lists(PART.filter(lambda part: part not in (".", "..")), min_size=1, 
 
 
 @given(PARTS, st.lists(st.integers(1, 3), min_size=6, max_size=6), st.booleans(), st.booleans())
-def test_however_a_path_is_written_it_is_one_cgroup(
+def test_all_spellings_of_a_path_are_one_cgroup(
     parts: list[str], slashes: list[int], is_rooted: bool, is_folder: bool
 ) -> None:
     written = "".join("/" * count + part for count, part in zip(slashes, parts, strict=False))
@@ -48,7 +48,7 @@ def test_a_pattern_has_one_form_and_matches_what_it_did(text: str, parts: list[s
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_name_is_refused_in_one_line_that_can_be_encoded(name: str) -> None:
+def test_invalid_names_are_refused_in_one_encodable_line(name: str) -> None:
     for read in (cgroup_path, cgroup_pattern):
         with pytest.raises(InputError, match="allowed: ") as refused:
             read(name)
@@ -57,7 +57,7 @@ def test_what_is_no_name_is_refused_in_one_line_that_can_be_encoded(name: str) -
 
 
 @pytest.mark.parametrize("name", ["", "a\n", "\ud800", "a\0", "n" * 254])
-def test_what_is_no_name_of_a_node_is_refused(name: str) -> None:
+def test_invalid_node_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="253 printable characters") as refused:
         node_name(name)
     assert str(refused.value).encode()

@@ -59,7 +59,7 @@ def test_an_exact_path_comes_before_globs_and_the_first_glob_before_others() -> 
     assert objectives.of("/web").weight == 7
 
 
-def test_a_cgroup_that_nobody_named_is_left_alone() -> None:
+def test_a_cgroup_that_no_objective_matches_is_only_observed() -> None:
     assert parse_objectives("", "o.toml").of("/web") is UNNAMED
     assert UNNAMED.mode is Mode.OBSERVE
 
@@ -139,7 +139,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("goal", ["throughput", "fairness", 1])
-def test_a_goal_that_does_not_exist_is_refused_with_those_that_do(goal: object) -> None:
+def test_an_unknown_goal_is_refused_with_the_known_ones(goal: object) -> None:
     with pytest.raises(ObjectivesError) as caught:
         parse_objectives(f"goal = {goal!r}\n", "o.toml")
     assert str(caught.value).startswith("o.toml: goal: ")

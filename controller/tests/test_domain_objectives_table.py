@@ -62,7 +62,7 @@ OBJECTIVES = st.builds(
 
 
 @given(st.lists(OBJECTIVES, max_size=4, unique_by=lambda o: o.pattern), st.sampled_from(list(Goal)))
-def test_what_is_written_is_read_back(tenants: list[Objective], goal: Goal) -> None:
+def test_written_objectives_are_read_back_unchanged(tenants: list[Objective], goal: Goal) -> None:
     objectives = Objectives(tuple(tenants), goal)
     assert objectives_from(objectives_document(objectives), "a document") == objectives
     assert parse_objectives(objectives_toml(objectives), "o.toml") == objectives

@@ -62,7 +62,7 @@ def test_a_pod_is_not_its_containers() -> None:
         "pod:a b/c",
     ],
 )
-def test_what_is_no_pattern_is_refused_with_the_form(pattern: str) -> None:
+def test_invalid_patterns_are_refused_with_the_form(pattern: str) -> None:
     with pytest.raises(ObjectivesError, match=r"here: cgroup: .*pod:NAMESPACE/POD\[/CONTAINER\]"):
         objective_from({"cgroup": pattern}, "here")
 
@@ -95,7 +95,7 @@ def test_without_such_a_statement_nothing_is_remembered_of_workloads() -> None:
     assert plain.among([WORKLOAD]) is plain
 
 
-def test_they_are_stored_and_read_again() -> None:
+def test_workload_patterns_are_stored_and_read_again() -> None:
     known = Objectives((Objective("pod:shop/*/*"),)).among([WORKLOAD])
     assert objectives_from_json(objectives_to_json(known), "stored") == known
 

@@ -47,7 +47,7 @@ def test_a_part_of_a_step_counts_that_part_of_its_variance(measured: Measured) -
     assert both == pytest.approx(math.sqrt(0.03**2 / 2 + 0.04**2 / 4))
 
 
-def test_it_is_never_more_than_that_of_two_independent_values(measured: Measured) -> None:
+def test_the_error_never_exceeds_that_of_two_independent_values(measured: Measured) -> None:
     apart = math.hypot(0.1, 0.1)
     assert measured.error_between("default", 16 * MIB, 64 * MIB) == pytest.approx(apart)
     silent = from_wire(told([]))
@@ -57,7 +57,7 @@ def test_it_is_never_more_than_that_of_two_independent_values(measured: Measured
     assert measured.error_between("mru", 16 * MIB, 64 * MIB) == 1.0
 
 
-def test_it_moves_with_the_curve(measured: Measured) -> None:
+def test_the_error_is_the_same_on_a_shifted_curve(measured: Measured) -> None:
     for other in (0, 30 * MIB):
         moved = shifted(measured, other, {"lfu"})
         assert moved is not None

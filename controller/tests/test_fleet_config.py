@@ -59,7 +59,7 @@ def test_the_example_holds_the_defaults() -> None:
         ("a =", "is not TOML", ""),
     ],
 )
-def test_what_is_refused_is_named(text: str, key: str, allowed: str) -> None:
+def test_a_refused_key_is_named_with_its_range(text: str, key: str, allowed: str) -> None:
     with pytest.raises(ConfigError) as found:
         parse_config(text, "c.toml")
     message = str(found.value)

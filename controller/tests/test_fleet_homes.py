@@ -8,7 +8,7 @@ from cachepilot.fleet.tenants.homes import homes_of, where_now
 HOMES = {"/agent": {"b", "c"}, "/web": {"b"}}
 
 
-def test_what_is_known_of_a_tenant_counts_on_its_node_or_on_the_one_that_it_moved_to() -> None:
+def test_past_needs_of_a_tenant_count_on_its_node_or_its_new_node() -> None:
     assert set(where_now("b", "/agent", HOMES)) == {"b"}
     assert set(where_now("a", "/web", HOMES)) == {"b"}
     assert not where_now("a", "/agent", HOMES), "it may be either"

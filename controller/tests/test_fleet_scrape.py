@@ -132,7 +132,7 @@ def test_a_value_is_followed_and_forgotten_with_its_objective(application: Appli
     assert found(one) is None and application.answers == 2
 
 
-def test_it_is_told_when_a_value_was_read(application: Application) -> None:
+def test_a_value_has_the_time_at_which_it_was_read(application: Application) -> None:
     """What is held, as an application does not answer, is as old as it is."""
     one = indicator(application.url)
     found = scraper(one)
@@ -210,7 +210,7 @@ def _cut_short(_: Application) -> Answer:
         (lambda _: text('{"gets_total",\t="b"} 4\n'), "not in the text format"),
     ],
 )
-def test_what_is_no_answer_is_counted_and_the_last_value_held(
+def test_a_failed_answer_is_counted_and_the_last_value_kept(
     application: Application,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -232,7 +232,7 @@ def test_what_is_no_answer_is_counted_and_the_last_value_held(
     assert why in line
 
 
-def test_a_value_that_stays_away_is_not_known_any_more(application: Application) -> None:
+def test_a_value_that_stays_missing_becomes_unknown(application: Application) -> None:
     one = indicator(application.url)
     found = scraper(one)
     look(found)
@@ -246,7 +246,7 @@ def test_a_value_that_stays_away_is_not_known_any_more(application: Application)
     assert value(found(one)) == 123
 
 
-def test_one_that_is_gone_holds_up_nobody_else(application: Application) -> None:
+def test_a_dead_application_delays_no_other(application: Application) -> None:
     gone = Application()
     gone.server.server_close()
     here, there = indicator(application.url), indicator(gone.url)
@@ -257,7 +257,7 @@ def test_one_that_is_gone_holds_up_nobody_else(application: Application) -> None
     assert found.failures_total == 2
 
 
-def test_so_many_applications_and_no_more(
+def test_applications_beyond_the_bound_are_not_scraped(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrape_module, "URLS_MAX", 4)

@@ -231,7 +231,7 @@ async def test_a_bad_snapshot_ends_the_session_and_says_why(
         assert code is grpc.StatusCode.INVALID_ARGUMENT and named in details
 
 
-async def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
+async def test_invalid_sessions_are_refused(tmp_path: Path) -> None:
     async with controller(tmp_path) as running:
         for message in (
             {"raw": b"\xff\xff"},
@@ -261,7 +261,7 @@ async def test_an_agent_that_says_nothing_is_given_up(
             assert (await other.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-async def test_an_agent_that_goes_away_leaves_the_node_known(tmp_path: Path) -> None:
+async def test_a_node_stays_known_after_its_agent_disconnects(tmp_path: Path) -> None:
     async with controller(tmp_path) as running:
         async with agent(running) as one:
             node = plant()

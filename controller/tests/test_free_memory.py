@@ -42,7 +42,7 @@ def test_nothing_is_sure_before_a_minute_was_seen_and_19_make_95_percent() -> No
     assert told.confidence == pytest.approx(0.95)
 
 
-def test_what_was_taken_back_for_a_moment_is_not_sure_for_19_minutes() -> None:
+def test_memory_used_for_a_moment_is_not_surely_free_for_19_minutes() -> None:
     known = after(20)
     known.take(1201.0, 40)
     known.take(1202.0, 100)
@@ -59,7 +59,7 @@ def test_after_a_gap_nothing_is_sure() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), min_size=20, max_size=60))
-def test_what_is_sure_was_free_all_the_time_that_is_told(least: list[int]) -> None:
+def test_surely_free_memory_was_free_for_all_of_the_reported_time(least: list[int]) -> None:
     known = FreeMemory()
     seen = []
     for minute, free in enumerate(least):
@@ -80,7 +80,7 @@ def freed(tmp_path: Path) -> World:
     return here
 
 
-def test_what_is_free_is_told_by_the_api_and_a_file(freed: World, tmp_path: Path) -> None:
+def test_free_memory_is_reported_by_the_api_and_a_file(freed: World, tmp_path: Path) -> None:
     [node] = freed.service.nodes()
     assert node.free_bytes == node.budget_bytes - node.limits_bytes >= 64 * MIB
     assert 0 < node.free_confidence < 1 and node.free_for_s >= 60
@@ -91,7 +91,7 @@ def test_what_is_free_is_told_by_the_api_and_a_file(freed: World, tmp_path: Path
     assert told["sure_free_bytes"] == node.sure_free_bytes and not told["stale"]
 
 
-def test_a_folder_that_cannot_be_written_is_told_once(
+def test_a_folder_that_cannot_be_written_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")

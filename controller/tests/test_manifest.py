@@ -14,7 +14,7 @@ SCALARS = [(name, tunable) for name, tunable in TUNABLES if tunable.length == 1]
 ARRAYS = [(name, tunable) for name, tunable in TUNABLES if tunable.length > 1]
 
 
-def test_all_is_every_folder_and_opt_is_not_in_it() -> None:
+def test_all_selects_every_folder_but_not_opt() -> None:
     assert manifest.select("all") == list(manifest.policies())
     assert manifest.select("all,opt,lru") == [*manifest.policies(), "opt"]
     assert "opt" not in manifest.policies()

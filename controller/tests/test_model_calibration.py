@@ -121,7 +121,7 @@ def test_the_policy_in_force_says_little_of_a_default_that_is_known() -> None:
     assert in_force == pytest.approx(2.0, abs=0.1)
 
 
-def test_what_is_known_for_the_time_of_the_prior_counts_half() -> None:
+def test_measurements_as_long_as_the_prior_count_half() -> None:
     found = calibration(
         [100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3, [0.0] * 3
     )
@@ -142,7 +142,7 @@ def test_the_factor_of_the_policy_in_force_converges_to_the_true_ratio(
     assert errors[-1] <= left + 0.01
 
 
-def test_what_no_factor_tells_of_counts_by_access() -> None:
+def test_misses_that_no_factor_explains_count_by_access() -> None:
     """The sample of a loop is a little small: no miss is predicted, and every access misses.
 
     A policy without measurements is assumed to be off as much.
@@ -170,7 +170,7 @@ def test_another_ratio_is_followed_within_a_few_half_lives() -> None:
     assert half.factors(0)[0] == pytest.approx(2.0, rel=0.01)
 
 
-def test_what_is_known_of_policies_not_in_force_fades_slowly() -> None:
+def test_calibrations_of_policies_not_in_force_fade_slowly() -> None:
     found = known_for(1, 2.0, 60, unknown())
     before = deepcopy(found)
     take(found, 0, 0.0, 0.0, FORGOTTEN_S)
@@ -194,7 +194,7 @@ def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are
     assert found.values.tolist() == [*kept, [1.0, 2.0, 3.0]]
 
 
-def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
+def test_another_sample_keeps_a_share_of_the_calibrations_of_others() -> None:
     found = calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
     before = found.factors(1)
     now = Calibrations.of([found])
@@ -204,7 +204,7 @@ def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
     assert found.factors(1)[2] < before[2]
 
 
-def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
+def test_other_candidates_keep_the_calibrations_of_the_remaining_ones() -> None:
     rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0], [2.0, 3.0]]
     found = calibration(*rows)
     found.aligned(("default", "lru"), ("default", "mru", "lru"))
@@ -213,7 +213,7 @@ def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
     assert found == calibration(*rows)
 
 
-def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
+def test_a_raised_calibration_factor_stays() -> None:
     found = known_for(1, 0.5, 5, known_for(0, 1.0, 300, unknown()))
     found.raise_to(1, 2.0)
     assert found.factors(1)[1] == pytest.approx(2.0, rel=0.02)
@@ -221,7 +221,7 @@ def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
     assert found.factors(0)[1] == pytest.approx(2.0, rel=0.02)
 
 
-def test_what_is_off_by_more_already_or_was_never_predicted_stays() -> None:
+def test_a_larger_or_unknown_factor_is_not_raised() -> None:
     for found, factor in ((known_for(1, 3.0, 300, unknown()), 2.0), (unknown(), 9.0)):
         before = deepcopy(found)
         found.raise_to(1, factor)
@@ -247,7 +247,7 @@ def test_factors_lie_between_what_is_measured_and_what_is_expected(
 
 
 @given(KNOWN, st.integers(1, POLICIES - 1), st.integers(0, POLICIES - 1), st.floats(0.0, 100.0))
-def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
+def test_a_raised_factor_holds_and_never_lowers_another(
     found: Calibration, index: int, then: int, factor: float
 ) -> None:
     assume(index != then)
@@ -268,7 +268,7 @@ def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
         max_size=30,
     )
 )
-def test_any_course_of_intervals_leaves_factors_finite(
+def test_factors_stay_finite_for_any_intervals(
     course: list[tuple[int, float, float, float, float]],
 ) -> None:
     found = unknown()
@@ -280,7 +280,7 @@ def test_any_course_of_intervals_leaves_factors_finite(
     assert np.isfinite(found.values[RATE]).all() and (found.values[SECONDS] >= 0).all()
 
 
-def test_what_was_measured_of_the_default_fades_and_its_ratio_does_not() -> None:
+def test_sums_of_the_default_fade_and_its_ratio_does_not() -> None:
     """After two days under another policy both sums are far below a page."""
     found = known_for(0, 1.2, 60, unknown())
     for _ in range(48 * 120):

@@ -52,7 +52,7 @@ def test_every_row_is_read_between_its_points_and_shifted(
 
 
 @given(SIZES, SHIFTS, SHIFTS, st.integers(0, 1 << 32))
-def test_what_was_corrected_before_changes_nothing(
+def test_earlier_corrections_do_not_change_later_ones(
     some: set[int], told: dict[int, float], others: dict[int, float], seed: int
 ) -> None:
     random, known = np.random.default_rng(seed), np.array(sorted(some))

@@ -35,7 +35,7 @@ def test_first_accesses_that_readahead_serves_are_no_service() -> None:
     assert found.accesses_per_op == pytest.approx(1.0, rel=0.05)
 
 
-def test_who_is_gone_is_not_fitted_any_more() -> None:
+def test_a_forgotten_tenant_is_not_fitted_any_more() -> None:
     demands = FittedDemands()
     seen(demands, 0.22, 1.0, is_filling=False, is_fitted=False)
     demands.forget("/kv")

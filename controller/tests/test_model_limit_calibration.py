@@ -49,7 +49,7 @@ def ops_at(miss: float) -> float:
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.3, 3))
-def test_at_its_limit_a_corrected_curve_tells_what_operations_took(
+def test_at_its_limit_a_corrected_curve_agrees_with_the_time_of_operations(
     measured: float, told: float, faster: float
 ) -> None:
     found, ops = LimitCalibration(), faster * ops_at(measured)
@@ -81,7 +81,7 @@ def curves(*points: tuple[int, float]) -> Curves:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(1, 1024))
-def test_at_its_limit_a_curve_comes_to_what_is_measured(
+def test_a_curve_approaches_the_measurement_at_its_limit(
     measured: float, told: float, limit_mib: float
 ) -> None:
     shifts = learnt(limit_mib, measured, told).shifts(DEMAND)
@@ -110,7 +110,7 @@ def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit(
     assert corrected(0.05, 16 * MIB, shifts) == pytest.approx(0.05, abs=LEAST_CHANGE)
 
 
-def test_a_cliff_that_is_at_less_memory_than_told_says_nothing_of_less_than_was_measured() -> None:
+def test_a_cliff_below_its_predicted_size_is_unknown_below_the_measured_limit() -> None:
     """A loop that fits misses nothing. With half of the memory it may miss everything."""
     shifts = learnt(23, 0.0, 1.0).shifts(DEMAND)
     assert corrected(1.0, 23 * MIB, shifts) < 0.05
@@ -120,7 +120,7 @@ def test_a_cliff_that_is_at_less_memory_than_told_says_nothing_of_less_than_was_
 
 
 @given(st.floats(-0.3, 0.3), st.floats(16, 200))
-def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
+def test_a_new_limit_keeps_its_prediction_until_it_is_measured(
     off: float, limit_mib: float
 ) -> None:
     found = learnt(128, 0.5 + off, 0.5)
@@ -130,7 +130,7 @@ def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
     assert after == pytest.approx(before, abs=2 * LEAST_CHANGE + 0.02 * abs(off))
 
 
-def test_what_scatters_at_neighbouring_limits_is_no_slope_of_the_curve() -> None:
+def test_scatter_at_neighbouring_limits_is_no_slope_of_the_curve() -> None:
     raw, smooth = [], []
     for seed in range(20):
         found, random = LimitCalibration(), np.random.default_rng(seed)
@@ -143,7 +143,7 @@ def test_what_scatters_at_neighbouring_limits_is_no_slope_of_the_curve() -> None
     assert np.mean(raw) > 0.03 and np.mean(smooth) < np.mean(raw) / 3
 
 
-def test_what_was_measured_elsewhere_long_ago_says_nothing_of_a_limit_in_force() -> None:
+def test_old_measurements_at_other_limits_do_not_correct_the_limit_in_force() -> None:
     found = learnt(64, 0.6, 0.5)
     found.take(256 * MIB, (10_000, 5_000), 0.5, 20 * FORGOTTEN_S, HALF_LIFE_S)
     assert corrected(0.5, 256 * MIB, found.shifts(DEMAND)) == pytest.approx(0.5, abs=LEAST_CHANGE)
@@ -166,7 +166,7 @@ def test_a_stored_limit_that_has_faded_to_nothing_breaks_nothing(seconds: float)
     assert found.shifts(DEMAND)[-1] == alone[0]
 
 
-def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:
+def test_corrections_are_interpolated_and_constant_beyond_the_limits() -> None:
     found = learnt(128, 0.1, 0.1)
     learn(found, 32, 0.7, 0.3, 200)
     shifts = found.shifts(DEMAND)
@@ -181,7 +181,7 @@ def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays
     st.lists(st.tuples(st.integers(8, 512), st.floats(0, 1), st.floats(0, 1)), max_size=12),
     st.lists(st.floats(0, 1), min_size=4, max_size=4),
 )
-def test_what_is_corrected_is_a_miss_ratio_and_agrees_with_single_points(
+def test_corrected_curves_are_miss_ratios_and_agree_with_single_points(
     visits: list[tuple[int, float, float]], ratios: list[float]
 ) -> None:
     found = LimitCalibration()
@@ -217,7 +217,7 @@ def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> 
 
 
 @pytest.mark.parametrize("less_pages", [0, 1, 2, 50])
-def test_a_limit_that_counts_for_a_greater_one_is_known_as_well(less_pages: int) -> None:
+def test_a_limit_that_counts_as_a_larger_one_is_known_as_well(less_pages: int) -> None:
     found, limit_bytes = LimitCalibration(), 10_000 * PAGE_BYTES
     found.take(limit_bytes, (10_000, 1_000), 0.6, 1.0, 60.0)
     limit_bytes -= less_pages * PAGE_BYTES

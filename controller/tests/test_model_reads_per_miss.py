@@ -49,7 +49,7 @@ def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
     assert ReadsPerMiss().of_default == 1.0
 
 
-def test_what_the_default_read_before_other_reads_began_fades() -> None:
+def test_reads_of_the_default_from_before_other_reads_fade() -> None:
     """After ten minutes of scans, direct I/O runs beside the page cache, which teaches nothing."""
     learnt = known(*[Pages(10_000, 5_000, 250)] * 600)
     assert weight(learnt, Pages(10_000, 3_000, 150)) == pytest.approx(1.0)
@@ -60,7 +60,7 @@ def test_what_the_default_read_before_other_reads_began_fades() -> None:
 
 
 @pytest.mark.parametrize(("misses", "in_flight"), [(5, 8), (20, 8), (100, 32)])
-def test_a_read_that_ends_in_the_next_interval_makes_no_policy_worse(
+def test_reads_that_end_in_the_next_interval_make_no_policy_worse(
     misses: int, in_flight: int
 ) -> None:
     """Each miss is one read under every policy; some reads are under way between intervals."""
@@ -81,7 +81,7 @@ def test_a_read_that_ends_in_the_next_interval_makes_no_policy_worse(
 @pytest.mark.parametrize(
     "reads", [0, READS_MIN - 1, 5_001], ids=["none", "few", "not those of the page cache"]
 )
-def test_reads_that_tell_nothing_change_nothing(reads: float) -> None:
+def test_too_few_or_excess_reads_change_nothing(reads: float) -> None:
     learnt = known(Pages(10_000, 5_000, int(reads)))
     assert weight(learnt, Pages(10_000, 4_000, 1_200)) == 1.0
 

@@ -73,7 +73,7 @@ def test_solutions_agree_with_scipy_where_there_is_one(scatter: float) -> None:
         assert np.log(best_split(problem)) == pytest.approx(_by_scipy(problem), abs=0.01)
 
 
-def test_a_bound_holds_one_and_lets_the_other_go_on() -> None:
+def test_a_parameter_at_its_bound_leaves_the_other_free() -> None:
     misses_us = np.linspace(100.0, 1000.0, 60)
     # Time grows less than in proportion to misses, so the best service time is below 0.
     log_seen = np.log(3 * misses_us - 250)

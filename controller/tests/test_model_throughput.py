@@ -19,7 +19,7 @@ ratios = st.lists(st.floats(0, 1), min_size=5, max_size=5).map(np.array)
 
 @settings(max_examples=60)
 @given(ratios, st.floats(1, 1e7), st.floats(1, 1e5))
-def test_the_device_serves_what_it_can_and_nobody_waits_for_less(
+def test_the_device_serves_its_capacity_and_reads_wait_only_beyond_it(
     miss: np.ndarray, capacity: float, cost_us: float
 ) -> None:
     model = throughput_model(TENANTS, Device(capacity, cost_us), ModelKind.SERVICE)
@@ -115,7 +115,7 @@ def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_a_neighbour_makes_of_the_device_tells_nothing_of_the_service(seed: int) -> None:
+def test_the_load_of_neighbours_does_not_change_the_fitted_service_time(seed: int) -> None:
     """A search misses everything. It waits for 0.3 reads of some 20 ms, which neighbours vary."""
     random = np.random.default_rng(seed)
     found = []
@@ -137,7 +137,7 @@ def test_reads_that_overlap_do_not_contradict_what_is_measured() -> None:
     assert found.accesses_per_op < 4
 
 
-def test_one_odd_interval_tells_nothing_of_the_service() -> None:
+def test_one_odd_interval_does_not_change_the_fitted_service_time() -> None:
     random = np.random.default_rng(0)
     truth = Demand(90.0, 1.0)
     misses = 0.1 * (1 + random.normal(0, 0.03, 60))
@@ -152,7 +152,7 @@ def test_one_odd_interval_tells_nothing_of_the_service() -> None:
     assert found.service_us == pytest.approx(90, rel=0.1)
 
 
-def test_what_is_told_does_not_jump_as_the_miss_ratio_changes_more() -> None:
+def test_the_fit_does_not_jump_as_the_miss_ratio_varies_more() -> None:
     """The miss ratio changes hardly at all, then enough. The measured accesses are far too many."""
     accesses = []
     for spread in np.linspace(0.05, 0.4, 71):

@@ -47,9 +47,7 @@ def test_a_target_that_is_missed_is_noticed(mean: float, within: int) -> None:
 @pytest.mark.parametrize(
     ("missed", "of", "is_short"), [(3, 5, True), (3, 6, False), (4, 25, True), (4, 26, False)]
 )
-def test_so_many_missed_intervals_of_so_many_are_no_chance(
-    missed: int, of: int, is_short: bool
-) -> None:
+def test_enough_missed_intervals_are_beyond_chance(missed: int, of: int, is_short: bool) -> None:
     found = TargetError()
     met = [True] * (of - missed)
     for is_met in (*[False] * (missed - 1), *met, False):
@@ -57,14 +55,14 @@ def test_so_many_missed_intervals_of_so_many_are_no_chance(
     assert found.is_short == is_short
 
 
-def test_what_the_model_is_off_by_is_learnt() -> None:
+def test_the_error_of_the_model_is_learnt() -> None:
     found = TargetError()
     for _ in range(100):
         found.take(SETTING, 800.0, 1000.0, True)
     assert found.ratio == pytest.approx(0.8, abs=0.01) and found.margin == 0
 
 
-def test_that_the_model_promises_too_much_is_believed_at_once_and_too_little_is_not() -> None:
+def test_a_prediction_that_is_too_high_is_corrected_at_once_and_too_low_is_not() -> None:
     much, little = TargetError(), TargetError()
     much.take(SETTING, 800.0, 1000.0, True)
     little.take(SETTING, 1200.0, 1000.0, True)

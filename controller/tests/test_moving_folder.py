@@ -45,7 +45,7 @@ def test_a_workload_moves_as_a_whole(folder: Path) -> None:
         (("/kv", "a", "../b"), "cannot be the name of a folder"),
     ],
 )
-def test_what_cannot_be_moved_is_named(
+def test_a_tenant_that_cannot_be_moved_is_named(
     folder: Path, move: tuple[str, str, str], words: str
 ) -> None:
     provider = FolderProvider(folder)
@@ -54,7 +54,7 @@ def test_what_cannot_be_moved_is_named(
     assert provider.where("/kv") == "a"
 
 
-def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
+def test_a_file_of_the_same_name_is_never_replaced(folder: Path) -> None:
     (folder / "b" / "kv.toml").write_text('cgroup = "/other"\n')
     provider = FolderProvider(folder)
     with pytest.raises(MoveError, match="is there already"):
@@ -63,7 +63,7 @@ def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
     assert provider.placed() == {"/kv": "a", "/web": "a", "/other": "b"}
 
 
-def test_one_that_is_defined_twice_is_nowhere_for_sure(folder: Path) -> None:
+def test_a_tenant_with_two_definitions_is_refused(folder: Path) -> None:
     (folder / "c" / "again.toml").write_text('cgroup = "/kv"\n')
     with pytest.raises(MoveError, match="on several nodes: a, c"):
         FolderProvider(folder).where("/kv")
@@ -78,7 +78,7 @@ def test_one_that_is_defined_twice_is_nowhere_for_sure(folder: Path) -> None:
         (errno.EROFS, MoveError, "Read-only"),
     ],
 )
-def test_what_the_file_system_refuses_is_told(
+def test_a_refusal_by_the_file_system_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[MoveError], words: str
 ) -> None:
     def refused(self: Path, target: Path) -> Path:
@@ -89,7 +89,7 @@ def test_what_the_file_system_refuses_is_told(
         FolderProvider(folder).move("/kv", "a", "b")
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(MoveError, match="cannot be read"):
         FolderProvider(tmp_path / "none").where("/kv")
 
@@ -115,7 +115,7 @@ def test_pages_are_listed_at_home_and_read_on_the_target(folder: Path) -> None:
     assert (target / "kv.warm").exists(), "whoever runs the workload removes it"
 
 
-def test_what_was_ordered_of_pages_can_be_taken_back(folder: Path) -> None:
+def test_ordered_page_lists_can_be_dropped(folder: Path) -> None:
     provider = FolderProvider(folder)
     provider.warm("/kv", "a", "b", 4096)
     (folder / "b" / "kv.pages").write_text("7 1 /kv\n")
@@ -126,7 +126,7 @@ def test_what_was_ordered_of_pages_can_be_taken_back(folder: Path) -> None:
     provider.drop("/kv")
 
 
-def test_pages_that_nobody_took_do_not_stay_behind_a_move(folder: Path) -> None:
+def test_unread_page_lists_are_removed_by_a_move(folder: Path) -> None:
     provider = FolderProvider(folder)
     provider.warm("/kv", "a", "b", 4096)
     (folder / "a" / "kv.pages").write_text("7 1 /kv\n")

@@ -12,9 +12,7 @@ __all__ = ["fill", "world"]
 """Imported fixtures."""
 
 
-def test_who_misses_its_slo_in_a_rehearsal_gets_back_its_memory_on_a_full_disk(
-    world: Held, fill: Fill
-) -> None:
+def test_a_missed_rehearsal_returns_memory_on_a_full_disk(world: Held, fill: Fill) -> None:
     world.tick()
     disk, world.met = fill(), False
     for _ in range(WINDOWS):
@@ -26,7 +24,9 @@ def test_who_misses_its_slo_in_a_rehearsal_gets_back_its_memory_on_a_full_disk(
     assert world.store.last_rollout() == world.rollout and world.pins() == []
 
 
-def test_nobody_moves_after_a_rehearsal_whose_end_cannot_be_stored(world: Held, fill: Fill) -> None:
+def test_no_tenant_moves_after_a_rehearsal_whose_end_cannot_be_stored(
+    world: Held, fill: Fill
+) -> None:
     world.tick()
     disk = fill()
     for _ in range(2 * WINDOWS):
@@ -53,7 +53,7 @@ def test_no_memory_is_taken_that_cannot_be_stored(world: Held, fill: Fill) -> No
     assert world.pins() == [("/kv", "a", 4096, 2)]
 
 
-def test_a_rehearsal_takes_memory_again_after_a_time_in_which_nobody_watched(
+def test_a_rehearsal_takes_memory_again_after_a_time_without_a_controller(
     world: Held,
 ) -> None:
     world.tick()

@@ -24,7 +24,7 @@ def _moved() -> MovedFleet:
     return fleet("/kv", a={"/kv": told(True)}, b={"/kv": told(True)})
 
 
-def test_what_was_measured_while_the_page_cache_was_cold_does_not_count() -> None:
+def test_latencies_with_a_cold_page_cache_do_not_count() -> None:
     here = _moved()
     here.there["b"]["/kv"] = told(False)
     while here.rollout.moves[0].looks < WINDOW:
@@ -60,7 +60,7 @@ def test_a_latency_that_is_missed_undoes_the_move() -> None:
     assert "/kv meets latency_p99_us 900 in 0 of 2 windows" in over.why
 
 
-def test_a_rehearsal_is_judged_alike_and_tells_how_long_that_takes() -> None:
+def test_a_rehearsal_is_judged_by_the_same_windows_and_predicts_its_time() -> None:
     here = _moved()
     here.rollout = replace(here.rollout, rehearses=True)
     here.squeezed["/kv"] = told(True)
@@ -92,7 +92,7 @@ def test_a_verdict_is_due_in_bounded_time(kind: str, met: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [LATENCY, "throughput_ops"])
-def test_what_is_left_is_what_it_takes(kind: str) -> None:
+def test_the_predicted_remaining_looks_are_exact(kind: str) -> None:
     check = Check("/kv", kind, 90.0)
     there = {"/kv": replace(tenant(), slos=(SloSeen(kind, 90.0, True),))}
     looks, last = 0, looks_left(check, 0)

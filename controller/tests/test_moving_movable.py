@@ -54,7 +54,7 @@ def service(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlSer
 
 
 @pytest.mark.parametrize("where", ["a", "b", "both", "none"])
-def test_who_is_not_there_by_the_provider_stays(
+def test_a_tenant_that_the_provider_does_not_have_stays(
     service: ControlService, nodes: Path, where: str
 ) -> None:
     file, text = nodes / "a" / "web.toml", 'cgroup = "/web"\n'
@@ -65,7 +65,7 @@ def test_who_is_not_there_by_the_provider_stays(
     go = {"/web"} if where == "a" else {"/db", "/mail"}
     found = service.spread()
     assert {move.cgroup for one in found.drains for move in one.moves} == go
-    told = "/web on a cannot be moved: whoever moves tenants does not have it there"
+    told = "/web on a cannot be moved: the program that moves tenants does not have it there"
     assert (told in found.notes) == (where != "a")
     rest = Rest((), frozenset("a"), frozenset(), {}, spreads=True)
     plans = service._left(rest, [])
@@ -102,13 +102,13 @@ def test_a_node_with_a_tenant_that_cannot_be_moved_is_not_drained(
     (nodes / "a" / "web.toml").unlink()
     found = packed.consolidation()
     assert [one.node for one in found.drains] == ["b"]
-    told = "a: not drained, whoever moves tenants does not have there: /web"
+    told = "a: not drained, the program that moves tenants does not have there: /web"
     assert told in found.notes
     begun = packed.moving.begin(Consolidate())
     assert begun is not None and [one.move.cgroup for one in begun.moves] == ["/kv"]
 
 
-def test_where_it_cannot_be_told_who_can_be_moved_all_of_it_is_planned(
+def test_without_a_readable_folder_all_tenants_are_planned(
     packed: ControlService, nodes: Path
 ) -> None:
     nodes.rename(nodes.with_name("gone"))

@@ -67,7 +67,9 @@ def test_moves_that_no_plan_has_are_refused(
     assert mover.rollout is None and fleet.store.last_rollout() is None
 
 
-def test_nobody_moves_without_a_provider_or_twice(fleet: Fleet, provider: FolderProvider) -> None:
+def test_no_tenant_moves_without_a_provider_or_twice(
+    fleet: Fleet, provider: FolderProvider
+) -> None:
     with pytest.raises(InputError, match=r"allowed: with .consolidation. folder"):
         Mover(fleet, None).begin([drain("/kv")])
     with pytest.raises(InputError, match="moves once"):
@@ -205,7 +207,7 @@ def test_an_end_that_could_not_be_stored_is_stored_later(
     assert fleet.store.last_rollout() == returning.rollout
 
 
-def test_the_provider_has_pages_listed_and_drops_them_once_nobody_goes(
+def test_the_provider_lists_pages_and_drops_them_if_no_tenant_moves(
     fleet: Fleet, provider: FolderProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = Mover(fleet, provider, lambda: 1000.0).begin([drain("/kv")])
@@ -222,7 +224,7 @@ def test_the_provider_has_pages_listed_and_drops_them_once_nobody_goes(
     assert [one.name for one in (tmp_path / "nodes").rglob("kv.*")] == ["kv.toml"]
 
 
-def test_how_long_pages_are_read_is_that_of_the_configuration(
+def test_the_time_for_reading_pages_is_that_of_the_configuration(
     tmp_path: Path, fleet: Fleet, provider: FolderProvider
 ) -> None:
     assert Mover(fleet, provider).begin([drain("/kv")]).preparing_s == 0.0

@@ -53,7 +53,7 @@ def test_a_neighbour_that_one_snapshot_lacks_is_judged_all_the_same() -> None:
     assert "/own meets throughput_ops 90 in 2 of 4 windows" in over.why
 
 
-def test_one_that_is_gone_is_not_judged_any_more() -> None:
+def test_a_removed_tenant_is_not_judged_any_more() -> None:
     here = fleet("/kv")
     _until(here, MoveState.WARMING)
     here.where["/own"] = None
@@ -77,7 +77,7 @@ def test_a_rehearsal_whose_snapshot_lacks_tenants_is_not_passed_for_that(who: se
 
 
 @pytest.mark.parametrize("who", ["/own", "/web"])
-def test_what_is_to_be_judged_in_a_rehearsal_does_not_depend_on_one_snapshot(who: str) -> None:
+def test_checks_of_a_rehearsal_do_not_depend_on_one_snapshot(who: str) -> None:
     here = rehearsed()
     here.squeezed[who] = MISSES
     while not pins(here.rollout):
@@ -89,7 +89,7 @@ def test_what_is_to_be_judged_in_a_rehearsal_does_not_depend_on_one_snapshot(who
     assert (over.state, here.orders) == (RolloutState.STOPPED, [])
 
 
-def test_what_is_to_be_judged_after_a_move_does_not_depend_on_the_snapshot_of_its_order() -> None:
+def test_checks_after_a_move_do_not_depend_on_the_snapshot_of_its_order() -> None:
     here = rehearsed()
     here.there["b"]["/two"], here.where["/two"] = tenant(), "b"
     _until_judged(here)
@@ -105,7 +105,7 @@ def test_what_is_to_be_judged_after_a_move_does_not_depend_on_the_snapshot_of_it
 
 @pytest.mark.parametrize("who", ["/own", "/kv"])
 @pytest.mark.parametrize("at", [1, BEFORE_WINDOWS - 1, BEFORE_WINDOWS])
-def test_what_was_measured_before_a_move_outlasts_a_snapshot(at: int, who: str) -> None:
+def test_measurements_before_a_move_survive_a_missing_snapshot(at: int, who: str) -> None:
     here = fleet("/kv")
     while here.now_s < 1000.0 + at - 1:
         here.tick()
@@ -128,7 +128,7 @@ def test_a_neighbour_that_only_the_last_snapshot_before_an_order_lacks_is_judged
     assert [one.cgroup for one in here.rollout.moves[0].checks] == ["/kv", "/own"]
 
 
-def test_a_tenant_that_its_home_does_not_show_is_not_moved() -> None:
+def test_a_tenant_that_its_node_does_not_show_is_not_moved() -> None:
     here = rehearsed()
     _until_judged(here)
     for _ in range(WINDOWS - 1):

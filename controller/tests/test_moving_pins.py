@@ -54,7 +54,7 @@ def test_a_pin_that_ended_is_pinned_again_and_one_that_is_to_end_ends_later(worl
     assert world.pins() == [HELD]
 
 
-def test_what_is_unpinned_on_a_full_disk_is_so_at_once_and_stored_later(
+def test_an_unpin_on_a_full_disk_takes_effect_at_once_and_is_stored_later(
     world: Held, fill: Fill
 ) -> None:
     world.tick()
@@ -87,7 +87,7 @@ def test_an_operator_may_pin_in_the_place_of_one_that_could_not_be_unpinned(
 
 
 @pytest.mark.parametrize("node", ["a", None])
-def test_what_an_operator_pinned_before_for_a_while_stays(world: Held, node: str | None) -> None:
+def test_an_operators_earlier_pin_with_an_end_stays(world: Held, node: str | None) -> None:
     mine = operators(world.now_s + HOUR_S, node)
     world.fleet.set_pin(mine)
     world.tick()
@@ -99,7 +99,7 @@ def test_what_an_operator_pinned_before_for_a_while_stays(world: Held, node: str
 
 @pytest.mark.parametrize("node", ["a", None])
 @pytest.mark.parametrize("until_s", [None, 1e9 + HOUR_S])
-def test_what_an_operator_pins_takes_the_place_of_what_the_rollout_did(
+def test_an_operators_pin_replaces_that_of_the_rollout(
     world: Held, node: str | None, until_s: float | None
 ) -> None:
     world.tick()
@@ -112,7 +112,7 @@ def test_what_an_operator_pins_takes_the_place_of_what_the_rollout_did(
     assert world.store.pins() == [mine]
 
 
-def test_who_is_left_to_an_operator_meanwhile_is_unpinned(world: Held) -> None:
+def test_a_tenant_that_leaves_mode_auto_is_unpinned(world: Held) -> None:
     world.begin_again()
     recommended = Objectives((Objective("/kv", mode=Mode.RECOMMEND),))
     world.fleet.change_objectives(lambda _: recommended)
@@ -146,7 +146,7 @@ def test_an_operator_cannot_unpin_what_a_rollout_holds(world: Held) -> None:
     assert world.pins() == [HELD] and world.fleet.before() is None
 
 
-def test_to_undo_a_change_brings_no_pins_of_a_rollout_back(world: Held) -> None:
+def test_undo_does_not_restore_pins_of_a_rollout(world: Held) -> None:
     world.begin_again()
     world.fleet.change_objectives(lambda _: Objectives((Objective("/kv", weight=2.0),)))
     world.mover.stop()
@@ -157,7 +157,7 @@ def test_to_undo_a_change_brings_no_pins_of_a_rollout_back(world: Held) -> None:
     assert world.pins() == [] and world.fleet.asked().objectives == EVERYBODY
 
 
-def test_to_undo_a_change_leaves_the_pins_of_a_rollout_in_force(world: Held) -> None:
+def test_undo_leaves_the_pins_of_a_rollout_in_force(world: Held) -> None:
     world.fleet.set_pin(Pin("/other", "b", None, 8192))
     world.begin_again()
     last = world.fleet.before()

@@ -31,7 +31,7 @@ def _until(here: MovedFleet, state: MoveState) -> None:
         here.tick()
 
 
-def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
+def test_a_tenant_moves_once_its_page_cache_is_read() -> None:
     here = prepared([*ALL])
     over = here.play()
     assert over.state is RolloutState.DONE
@@ -44,7 +44,7 @@ def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
     assert "b reads the page cache of /kv, which is to come" in here.events
 
 
-def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
+def test_a_tenant_moves_cold_if_reading_takes_too_long() -> None:
     here = prepared([Warmth.LISTING])
     over = here.play()
     assert (over.state, over.moves[0].read_s) == (RolloutState.DONE, None)
@@ -56,7 +56,7 @@ def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
     assert here.orders.count(DROP) == 1, "what was read so far is of use"
 
 
-def test_a_tenant_goes_cold_where_its_pages_cannot_be_had() -> None:
+def test_a_tenant_moves_cold_if_its_pages_cannot_be_read() -> None:
     here = prepared([None])
     _until(here, MoveState.PREPARING)
     here.refusal = "the disk is full"
@@ -86,7 +86,7 @@ def test_a_controller_that_starts_again_goes_on(crashed: int) -> None:
     assert (here.where["/kv"], here.orders[-1].act) == ("b", Act.MOVE)
 
 
-def test_what_was_read_is_dropped_where_nobody_goes() -> None:
+def test_read_pages_are_dropped_if_no_tenant_moves() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.rollout = replace(here.rollout, is_stopping=True)
@@ -115,7 +115,7 @@ def test_a_node_that_is_lost_meanwhile_stops_it_and_a_gap_does_not(node: str) ->
 
 
 @pytest.mark.parametrize("at", ["read", "refused"])
-def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
+def test_read_pages_are_dropped_if_the_move_ends_later(at: str) -> None:
     here = prepared([Warmth.WARM])
     _until(here, MoveState.PREPARING)
     _until(here, MoveState.WAITING)
@@ -130,7 +130,7 @@ def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
     assert here.orders[-1] == DROP
 
 
-def test_time_in_which_nobody_watched_does_not_count() -> None:
+def test_time_without_a_controller_does_not_count() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.tick()
@@ -142,7 +142,7 @@ def test_time_in_which_nobody_watched_does_not_count() -> None:
     assert here.now_s - begun_s == left_s + 1
 
 
-def test_a_tenant_that_others_move_meanwhile_is_left_to_them() -> None:
+def test_a_tenant_that_another_program_moves_ends_the_rollout() -> None:
     here = prepared([Warmth.READING])
     _until(here, MoveState.PREPARING)
     here.where["/kv"] = "b"

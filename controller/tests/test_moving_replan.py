@@ -80,7 +80,7 @@ def rehearsed(*cgroups: str) -> MovedFleet:
     return here
 
 
-def test_what_is_left_is_planned_again_after_each_move_and_nothing_begins_before() -> None:
+def test_the_rest_is_planned_again_after_each_move_before_anything_begins() -> None:
     here = rehearsed("/kv", "/web", "/db")
     seen: list[list[str]] = []
 
@@ -105,7 +105,7 @@ def test_a_rollout_that_is_not_planned_yet_begins_nothing_and_can_be_stopped() -
     assert over.state is RolloutState.STOPPED
 
 
-def test_a_tenant_that_needs_more_than_was_rehearsed_is_rehearsed_again_with_it() -> None:
+def test_a_tenant_that_needs_more_than_rehearsed_is_rehearsed_again() -> None:
     here = rehearsed("/kv", "/web")
     here.plan = lambda _: _both(Drain("a", (replace(move("/web"), limit_bytes=12288),), 0))
     while len(here.orders) < 2:
@@ -136,7 +136,7 @@ def test_a_rehearsal_that_is_missed_after_the_first_move_keeps_that_move() -> No
     assert over.moves[1].rehearsal is not None and over.moves[1].rehearsal.missed_s == here.now_s
 
 
-def test_what_a_tenant_keeps_is_held_against_what_it_did_before_the_first_rehearsal() -> None:
+def test_throughput_is_compared_with_that_before_the_first_rehearsal() -> None:
     """With less memory it does 95 of 100, then 87 of 95, which is less than 90% of 100."""
     here = rehearsed("/kv", "/web")
     here.there["a"]["/web"] = here.there["b"]["/web"] = tenant(100.0, slo=False)
@@ -147,10 +147,10 @@ def test_what_a_tenant_keeps_is_held_against_what_it_did_before_the_first_rehear
     here.there["a"]["/web"] = tenant(95.0, slo=False)
     here.squeezed["/web"] = tenant(87.0, slo=False)
     over = here.play()
-    assert "/web does 87 op/s, is to keep 90" in over.why
+    assert "/web does 87 op/s, has to keep 90" in over.why
 
 
-def test_if_nothing_can_be_emptied_any_more_it_ends_and_keeps_what_was_done() -> None:
+def test_a_rollout_that_can_drain_no_more_ends_and_keeps_its_moves() -> None:
     here = rehearsed("/kv", "/web")
     here.plan = lambda _: _both()
     over = here.play()
@@ -161,7 +161,7 @@ def test_if_nothing_can_be_emptied_any_more_it_ends_and_keeps_what_was_done() ->
     assert not pins(over)
 
 
-def test_a_plan_that_changed_meanwhile_is_followed_and_told() -> None:
+def test_a_changed_plan_is_followed_and_shown() -> None:
     moves = (_goes("/db", "d", limit_bytes=8192), _goes("/web", "b"))
     found = replanned(_after_the_first(), _both(Drain("c", moves, 0)), 9.0)
     assert [one.move for one in found.moves[1:]] == list(moves)
@@ -183,7 +183,7 @@ def test_a_plan_that_says_the_same_changes_nothing_else() -> None:
     assert replanned(before, plans, 9.0) == replace(before, is_planned=True)
 
 
-def test_it_goes_on_as_it_was_ordered_while_that_empties_the_same_nodes() -> None:
+def test_the_order_is_kept_while_it_drains_the_same_nodes() -> None:
     before = _in_the_middle()
     elsewhere = (Drain("c", (_goes("/web", "d"),), 0), KV)
     found = replanned(before, Plans((WEB, KV), elsewhere), 9.0, AGAIN_S)
@@ -222,7 +222,7 @@ def test_the_node_that_is_being_drained_comes_first() -> None:
     assert [one.drain for one in found.moves] == ["c", "c", "a"]
 
 
-def test_a_tenant_that_came_meanwhile_goes_along_and_all_is_rehearsed_again() -> None:
+def test_a_new_tenant_moves_with_the_others_after_another_rehearsal() -> None:
     moves = (_goes("/web", "b"), _goes("/new", "b"))
     found = replanned(_in_the_middle(), _both(Drain("c", moves, 0), KV), 9.0)
     assert found.changes == ("/new on c came later, and goes to b",)
@@ -237,13 +237,13 @@ def test_a_tenant_that_came_meanwhile_goes_along_and_all_is_rehearsed_again() ->
         (Drain("c", (), 0), GONE),
     ],
 )
-def test_a_plan_that_would_go_to_and_fro_is_not_followed(drain: Drain, why: str) -> None:
+def test_a_plan_that_moves_tenants_back_is_not_followed(drain: Drain, why: str) -> None:
     found = replanned(_in_the_middle(), _both(drain, KV), 9.0)
     assert [one.state for one in found.moves] == ["kept", "skipped", "waiting"]
     assert found.moves[1].why == why
 
 
-def test_a_node_that_was_emptied_takes_nobody_in_and_one_that_took_in_is_not_drained() -> None:
+def test_drained_nodes_receive_no_tenants_and_receiving_nodes_are_not_drained() -> None:
     before = _after_the_first()
     full = Moved(_goes("/own", "d", "b"), "b")
     rollout = replace(before, moves=(*before.moves, full))
@@ -255,7 +255,7 @@ def test_a_node_that_was_emptied_takes_nobody_in_and_one_that_took_in_is_not_dra
     assert {one.drain: one.why for one in found.moves[1:]} == {"c": NO_ROOM, "b": TOOK_IN}
 
 
-def test_a_node_that_is_to_be_drained_takes_nobody_in_before() -> None:
+def test_a_node_that_is_to_be_drained_receives_no_tenants_before() -> None:
     before = _in_the_middle()
     plans = _both(Drain("c", (_goes("/web", "a"),), 0), KV)
     found = replanned(before, plans, 9.0)
@@ -264,19 +264,19 @@ def test_a_node_that_is_to_be_drained_takes_nobody_in_before() -> None:
     ]  # fmt: skip
 
 
-def test_a_node_that_sends_nothing_is_not_drained_and_that_is_told() -> None:
+def test_a_node_that_sends_nothing_is_not_drained_with_the_reason() -> None:
     found = replanned(_after_the_first(), _both(), 9.0, refused={"c": "node c: stale"})
     assert found.why == "c is not drained: node c: stale"
 
 
 @pytest.mark.parametrize("count", [0, 1, CHANGES_MAX - 1, CHANGES_MAX, 2 * CHANGES_MAX])
-def test_what_changed_since_is_known_however_many_changes_there_were(count: int) -> None:
+def test_new_changes_are_known_for_any_number_of_earlier_ones(count: int) -> None:
     before = with_changes(_after_the_first(), [f"change {one}" for one in range(count)])
     assert new_changes(before, with_changes(before, ["x", "y"])) == ("x", "y")
     assert new_changes(before, before) == ()
 
 
-def test_what_is_asked_of_a_planner() -> None:
+def test_the_planner_gets_the_rest_its_nodes_and_proven_memory() -> None:
     rest = rest_of(_in_the_middle())
     assert rest.drains == (WEB, KV)
     assert rest.drainable == {"a", "c"} and rest.closed == {"c"}

@@ -108,7 +108,7 @@ def test_a_slow_round_of_scraping_makes_no_tenant_faster_or_slower(
 
 
 @pytest.mark.parametrize("published_s", [2.0, 3.0, 6.0])
-def test_an_application_that_publishes_seldom_is_judged_at_its_rate(published_s: float) -> None:
+def test_an_application_that_publishes_rarely_is_judged_at_its_rate(published_s: float) -> None:
     """40 op/s where 90 are asked for: what a counter rises by is of all intervals before."""
     check = Check("/a", "throughput_ops", 90.0, 100.0)
     for one in _scraped(*[40.0] * 119, published_s=published_s):
@@ -118,7 +118,7 @@ def test_an_application_that_publishes_seldom_is_judged_at_its_rate(published_s:
 
 
 @pytest.mark.parametrize(("published_s", "verdict"), [(8.0, Verdict.MET), (9.0, Verdict.MISSED)])
-def test_of_a_counter_that_rises_too_seldom_too_few_windows_are_known(
+def test_a_counter_that_rises_too_rarely_has_too_few_windows(
     published_s: float, verdict: Verdict
 ) -> None:
     """100 op/s where 90 are asked for."""

@@ -71,7 +71,7 @@ def test_an_slo_that_is_met_at_home_has_to_be_met_on_the_target() -> None:
     assert here.where["/1"] == "a"
 
 
-def test_a_node_on_which_an_slo_is_missed_takes_nobody_in_and_the_rest_goes_elsewhere() -> None:
+def test_a_node_with_a_missed_slo_receives_no_tenants_and_the_rest_goes_elsewhere() -> None:
     here = _spread("/1", "/2")
     here.there["b"]["/own"] = tenant(met=False)
     here.there["c"] = dict(here.there["b"])
@@ -87,31 +87,31 @@ def test_a_node_on_which_an_slo_is_missed_takes_nobody_in_and_the_rest_goes_else
     assert done.state is RolloutState.DONE and list(dict(done.closed)) == ["b"]
     assert (here.where["/1"], here.where["/2"]) == ("c", "c")
     assert done.changes[:2] == (
-        "b takes nobody in: an SLO of /own on b is missed as it is",
+        "b receives no tenants: an SLO of /own on b is missed already",
         "/1 goes to c, not to b",
     )
 
 
-def test_it_ends_where_no_other_node_is_planned_with() -> None:
+def test_a_spread_ends_if_no_other_node_can_be_planned() -> None:
     here = _spread("/1")
     here.there["b"]["/own"] = tenant(met=False)
     here.plan = lambda _: Plans([], [], frozenset("a"))
     done = here.play()
     assert done.state is RolloutState.STOPPED
     assert done.why.startswith("not moved from a: /1: its node stays short, and no other has room")
-    assert done.changes[0] == "b takes nobody in: an SLO of /own on b is missed as it is"
+    assert done.changes[0] == "b receives no tenants: an SLO of /own on b is missed already"
 
 
-def test_who_need_not_go_any_more_stays() -> None:
+def test_a_tenant_that_need_not_leave_any_more_stays() -> None:
     here = _spread("/1", "/2")
     here.plan = lambda _: Plans([], [])
     done = here.play()
     assert (done.state, here.where["/2"]) == (RolloutState.DONE, "a")
-    told = "not moved from a: /2: its node has room for it now, by what was measured since"
+    told = "not moved from a: /2: its node has room for it now, by the latest measurements"
     assert done.why.startswith(told) and done.changes[-1].startswith(told)
 
 
-def test_it_can_be_stopped_in_a_move() -> None:
+def test_a_spread_can_be_stopped_during_a_move() -> None:
     here = _spread("/1", "/2")
     while here.where["/1"] == "a":
         here.tick()
@@ -121,7 +121,7 @@ def test_it_can_be_stopped_in_a_move() -> None:
 
 
 @pytest.mark.parametrize("what", ["refused", "lost", "silent", "stopped"])
-def test_a_node_because_of_which_a_move_is_undone_takes_nobody_in(what: str) -> None:
+def test_a_node_that_caused_a_rollback_receives_no_tenants(what: str) -> None:
     here = _spread("/1")
     if what == "refused":
         here.refusal = "the disk is full"
@@ -137,7 +137,7 @@ def test_a_node_because_of_which_a_move_is_undone_takes_nobody_in(what: str) -> 
     assert list(dict(done.closed)) == ([] if what == "stopped" else ["b"])
 
 
-def test_memory_is_kept_for_who_is_on_the_way() -> None:
+def test_memory_is_reserved_for_a_tenant_that_moves() -> None:
     here = _spread("/1")
     while here.rollout.moves[0].state is MoveState.WAITING:
         assert reserves(here.rollout) == {}
@@ -170,7 +170,7 @@ def test_an_idle_tenant_that_is_to_leave_is_not_waited_for() -> None:
     assert waits(**{"1": idle, "stays": idle}) == {"a": "nothing is measured of /1"}
 
 
-def test_who_stays_on_a_node_is_not_waited_for() -> None:
+def test_a_tenant_that_stays_on_its_node_is_not_waited_for() -> None:
     rollout = _spread("/1").rollout
     seen = {node: NodeSeen(1.0, {"/1": tenant(), "/stays": tenant()}) for node in "ab"}
     found = whereabouts(rollout, seen, lambda one: ("a" if one == "/1" else "elsewhere", ""))
@@ -185,7 +185,7 @@ def test_who_stays_on_a_node_is_not_waited_for() -> None:
         ((None, "it is on several"), "it is not known where it is: it is on several"),
     ],
 )
-def test_who_is_not_there_by_the_provider_is_waited_for_and_then_stays(
+def test_a_tenant_that_the_provider_does_not_have_is_waited_for_and_stays(
     where: tuple[str | None, str], why: str
 ) -> None:
     rollout = _spread("/1", "/2").rollout
@@ -209,7 +209,7 @@ def test_homes_are_where_tenants_were_before_they_were_drained() -> None:
     assert morning.came_from == {"/2": "a"}
 
 
-def test_nobody_is_spread_for_an_hour_to_a_node_on_which_that_was_undone(tmp_path: Path) -> None:
+def test_no_tenant_is_spread_for_an_hour_to_a_node_after_a_rollback_there(tmp_path: Path) -> None:
     now = [10_000.0]
     with closing(Store(tmp_path / "c.db")) as store:
         undone = Rollout(

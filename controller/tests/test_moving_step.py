@@ -46,7 +46,7 @@ def test_the_first_slo_that_is_missed_undoes_the_last_move_alone(who: str) -> No
     assert f"{who} meets throughput_ops 90 in 0 of 2 windows" in over.why
 
 
-def test_what_is_missed_while_the_page_cache_is_cold_does_not_count() -> None:
+def test_misses_of_an_slo_with_a_cold_page_cache_do_not_count() -> None:
     here = fleet("/kv")
     cold, warm = tenant(10.0, met=False), tenant()
     here.there["b"]["/kv"] = cold
@@ -94,21 +94,21 @@ def test_an_slo_that_is_missed_as_it_is_begins_no_move() -> None:
     here = fleet("/kv", b={"/own": tenant(met=False)})
     over = here.play()
     assert (over.state, here.orders) == (RolloutState.STOPPED, [])
-    assert over.why == "an SLO of /own on b is missed as it is"
+    assert over.why == "an SLO of /own on b is missed already"
 
 
 def test_a_tenant_that_misses_its_slo_at_home_may_go() -> None:
     assert fleet("/kv", a={"/kv": tenant(met=False)}).play().state is RolloutState.DONE
 
 
-def test_a_tenant_that_stops_doing_anything_on_the_target_goes_back() -> None:
+def test_a_tenant_that_becomes_idle_on_the_target_goes_back() -> None:
     idle = replace(tenant(), ops=None, slos=tenant(met=None).slos)
     here = fleet("/kv", b={"/kv": idle})
     over = here.play()
     assert (over.state, here.where["/kv"]) == (RolloutState.TURNED_BACK, "a")
 
 
-def test_who_did_nothing_before_is_not_judged() -> None:
+def test_a_tenant_that_was_idle_before_is_not_judged() -> None:
     idle = replace(tenant(), ops=None, slos=tenant(met=None).slos)
     assert fleet("/kv", b={"/own": idle}).play().state is RolloutState.DONE
 
@@ -186,10 +186,10 @@ def test_a_tenant_that_vanishes_or_strays_ends_the_rollout(
     over = here.play()
     assert over.state is RolloutState.FAILED
     assert over.moves[0].state is MoveState.FAILED
-    assert ("vanished" if where is None else "is on c: others moved it") in over.why
+    assert ("vanished" if where is None else "is on c: another program moved it") in over.why
 
 
-def test_one_that_cannot_be_moved_back_says_where_it_is() -> None:
+def test_a_tenant_that_cannot_be_moved_back_is_reported_with_its_node() -> None:
     here = fleet("/kv", b={"/kv": tenant(met=False)})
     _until(here, MoveState.RETURNING)
     here.where["/kv"], here.refusal = "b", "read-only file system"
@@ -221,7 +221,7 @@ def test_stopping_undoes_what_is_not_kept(state: MoveState) -> None:
     stop_at=st.none() | st.integers(1, 120),
 )
 @settings(max_examples=150, deadline=None)
-def test_whatever_happens_it_ends_with_every_tenant_on_one_of_its_nodes(
+def test_every_rollout_ends_with_each_tenant_on_one_of_its_nodes(
     crashes: set[int], bad: str, lost: str, lost_at: int, lost_for: int, stop_at: int | None
 ) -> None:
     here = fleet("/kv", "/web")

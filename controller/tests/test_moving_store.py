@@ -52,7 +52,7 @@ def test_only_the_last_rollouts_are_kept(tmp_path: Path) -> None:
     assert sorted(rows) == [(number,) for number in range(6, ROLLOUTS_MAX + 6)]
 
 
-def test_one_that_cannot_be_read_is_kept_aside(tmp_path: Path) -> None:
+def test_an_unreadable_rollout_is_quarantined(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db")
     store.save_rollout(replace(Rollout(3, 0.0, "alice", ()), why="x"))
     store.close()

@@ -69,7 +69,7 @@ def _any_drains(data: st.DataObject, here: MovedFleet) -> list[Drain]:
     restarts=st.sets(st.integers(1, 300), max_size=4),
 )
 @settings(max_examples=150, deadline=None)
-def test_nobody_goes_to_and_fro_whatever_is_planned(
+def test_no_tenant_moves_back_whatever_is_planned(
     here: MovedFleet, data: st.DataObject, missed: set[str], restarts: set[int]
 ) -> None:
     def plan(rest: Rest) -> Plans:

@@ -123,14 +123,14 @@ def test_a_node_whose_tenant_stays_unseen_is_given_up_and_is_not_empty(between: 
 
 
 @pytest.mark.parametrize("interval_ms", [30_000, 60_000])
-def test_a_wait_ends_however_long_an_interval_is(between: Between, interval_ms: int) -> None:
+def test_a_wait_ends_for_any_interval(between: Between, interval_ms: int) -> None:
     between.shown["a"] = ["/kv"]
     waited_s = between.tick(lambda rollout: rollout.is_over)
     assert waited_s > lost_s(interval_ms / 1000)
 
 
 @pytest.mark.parametrize("where", ["", "c"])
-def test_a_tenant_that_the_provider_has_elsewhere_is_dropped_and_told(
+def test_a_tenant_that_the_provider_has_elsewhere_is_left_out_with_a_note(
     between: Between, where: str
 ) -> None:
     between.shown["a"] = ["/kv"]
@@ -152,14 +152,14 @@ def test_a_node_whose_tenants_all_ended_is_not_drained(between: Between) -> None
     assert between.rollout.changes == ("a is not drained: its tenants are not there any more",)
 
 
-def test_a_provider_that_cannot_tell_keeps_a_node_from_being_drained(between: Between) -> None:
+def test_an_ambiguous_answer_of_the_provider_prevents_a_drain(between: Between) -> None:
     between.shown["a"] = ["/kv"]
     between.define("c", "/web")
     between.tick(lambda rollout: rollout.is_over)
     assert between.rollout.why.startswith("a is not drained: it is not known where /web is: /web:")
 
 
-def test_a_tenant_that_came_goes_along_once_the_provider_has_it_there(between: Between) -> None:
+def test_a_new_tenant_moves_with_the_others_once_the_provider_has_it(between: Between) -> None:
     between.shown["a"].append("/new")
     between.tick(lambda rollout: rollout.why != "")
     told = "/new came to it, and the provider has it on no node"
@@ -169,7 +169,7 @@ def test_a_tenant_that_came_goes_along_once_the_provider_has_it_there(between: B
     assert between.rollout.changes == ("/new on a came later, and goes to b",)
 
 
-def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
+def test_a_new_tenant_without_a_definition_ends_only_the_drain_of_its_node(
     between: Between,
 ) -> None:
     between.shown["a"].append("/transient")
@@ -203,7 +203,7 @@ def test_room_is_left_to_nodes_that_can_be_drained_and_none_is_taken_where_a_ten
     assert len(between.rests) == 2
 
 
-def test_what_cannot_be_stored_is_not_planned_over_and_over(
+def test_a_plan_that_cannot_be_stored_is_not_made_repeatedly(
     between: Between, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -64,7 +64,7 @@ def _sent(client: TestClient, method: str, path: str, body: Any) -> Any:
         ("POST", "what-if", {"node": "NAME"}),
     ],
 )
-def test_what_is_no_name_is_refused_and_changes_nothing(
+def test_invalid_names_are_refused_and_change_nothing(
     world: World, name: str, method: str, path: str, body: Any
 ) -> None:
     client = client_of(world)

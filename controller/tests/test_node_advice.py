@@ -129,7 +129,7 @@ def test_a_recommendation_outlives_a_restart_and_goes_with_its_mode(tmp_path: Pa
     assert [one.recommendation for one in world.service.tenants()] == [None, None]
 
 
-def test_what_an_slo_takes_is_recommended_although_the_goal_loses(tmp_path: Path) -> None:
+def test_memory_for_an_slo_is_recommended_although_the_goal_loses(tmp_path: Path) -> None:
     stated = Objective("/sated", mode=Mode.RECOMMEND)
     slo = Objective("/hungry", hit_ratio=0.45, mode=Mode.RECOMMEND)
     world = quiet(tmp_path, slo, stated)
@@ -151,7 +151,7 @@ def test_bounds_that_an_operator_states_are_kept_at_once(tmp_path: Path) -> None
     assert one is not None and one.limit_bytes <= 140 * MIB >= one.upper_bytes
 
 
-def test_beside_tenants_in_auto_a_recommendation_stands(tmp_path: Path) -> None:
+def test_a_recommendation_stays_beside_tenants_in_mode_auto(tmp_path: Path) -> None:
     world = quiet(tmp_path, Objective("/hungry", mode=Mode.RECOMMEND), Objective("*"))
     world.run(200)
     told = world.service.history("/hungry")
@@ -162,7 +162,7 @@ def test_beside_tenants_in_auto_a_recommendation_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_recommendations_make_room_for_who_is_recommended_to_no_more(
+def test_recommendations_change_when_a_tenant_is_pinned_or_leaves_the_mode(
     tmp_path: Path, is_pinned: bool
 ) -> None:
     world = quiet(tmp_path, Objective("*", mode=Mode.RECOMMEND))

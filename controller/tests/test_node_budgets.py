@@ -89,7 +89,7 @@ def test_counts_survive_a_restart_with_their_target(tmp_path: Path) -> None:
     assert budget(here).spans[-1].met == 0
 
 
-def test_what_cannot_be_stored_is_stored_later(
+def test_windows_that_cannot_be_stored_are_stored_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = here_with(tmp_path, EASY)

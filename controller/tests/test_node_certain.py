@@ -29,7 +29,7 @@ def taken(known: Turnover, *pages: tuple[int, int], limit_bytes: int = LIMIT_BYT
     return known.miss_ratio
 
 
-def test_nothing_is_known_before_a_full_cache_was_read_anew() -> None:
+def test_nothing_is_known_before_a_full_cache_turned_over() -> None:
     known = Turnover()
     known.take("lru", LIMIT_BYTES, Pages(5000, 5000), False)
     assert taken(known, *[(500, 400)] * 3) is None
@@ -44,7 +44,7 @@ def test_nothing_is_known_before_a_full_cache_was_read_anew() -> None:
         ("lru", LIMIT_BYTES, None),
     ],
 )
-def test_another_policy_a_limit_that_rose_and_a_gap_begin_anew(
+def test_another_policy_a_raised_limit_and_a_gap_restart_the_turnover(
     policy: str, limit_bytes: int, pages: Pages | None
 ) -> None:
     known = Turnover()
@@ -59,7 +59,7 @@ def test_a_limit_that_falls_adds_no_hits() -> None:
     assert taken(known, (500, 500), limit_bytes=LIMIT_BYTES // 2) == 1.0
 
 
-def test_a_tenant_that_begins_to_hit_is_known_to() -> None:
+def test_a_tenant_that_begins_to_hit_is_noticed() -> None:
     known = Turnover()
     assert taken(known, *[(500, 500)] * 4) == 1.0
     miss = taken(known, *[(500, 0)] * 8)
@@ -72,7 +72,7 @@ def test_a_miss_ratio_is_one_whatever_is_counted(pages: list[tuple[int, int]]) -
     assert found is None or 0 <= found <= 1
 
 
-def test_what_is_certain_promises_nothing() -> None:
+def test_certain_curves_predict_no_gain() -> None:
     found = certain_curves("lru", LIMIT_BYTES, 0.25)
     assert found.policies == ("lru",)
     assert found.sizes_bytes.tolist() == [LIMIT_BYTES - PAGE_BYTES, LIMIT_BYTES]
@@ -91,7 +91,7 @@ def doubted(miss: float) -> tuple[PlantTenant, PlantTenant, PlantTenant]:
     return batch, cached, needs
 
 
-def test_memory_comes_first_from_whom_it_serves_nothing(tmp_path: Path) -> None:
+def test_a_tenant_without_hits_gives_memory_first(tmp_path: Path) -> None:
     batch, cached, needs = doubted(1.0)
     here = World(tmp_path, Plant([batch, cached, needs], 256 * MIB, SIZES), EVERYBODY)
     said = set()
@@ -104,7 +104,7 @@ def test_memory_comes_first_from_whom_it_serves_nothing(tmp_path: Path) -> None:
     assert "unchanged: confidence in the curves is low" in planned_why(here, "/batch")
 
 
-def test_who_hits_as_much_as_it_keeps_gives_nothing_while_curves_are_doubted(
+def test_with_low_confidence_a_tenant_that_hits_what_it_keeps_gives_nothing(
     tmp_path: Path,
 ) -> None:
     batch, cached, needs = doubted(0.5)
@@ -113,7 +113,7 @@ def test_who_hits_as_much_as_it_keeps_gives_nothing_while_curves_are_doubted(
     assert batch.limit_bytes == 128 * MIB
 
 
-def test_who_has_an_slo_keeps_its_memory_while_curves_are_doubted(tmp_path: Path) -> None:
+def test_with_low_confidence_a_tenant_with_an_slo_keeps_its_memory(tmp_path: Path) -> None:
     batch, cached, needs = doubted(1.0)
     stated = (Objective("/batch", throughput_ops=100_000.0), *EVERYBODY)
     here = World(tmp_path, Plant([batch, cached, needs], 256 * MIB, SIZES), stated)
@@ -129,7 +129,7 @@ def test_who_has_an_slo_keeps_its_memory_while_curves_are_doubted(tmp_path: Path
         Objective("/batch", policies=("other",)),
     ],
 )
-def test_what_is_certain_answers_no_order_and_no_slo(tmp_path: Path, stated: Objective) -> None:
+def test_certain_curves_are_not_used_for_pins_and_slos(tmp_path: Path, stated: Objective) -> None:
     here = World(tmp_path, Plant([*doubted(1.0)], 256 * MIB, SIZES), EVERYBODY)
     here.run(60)
     report = here.loop.report
@@ -141,7 +141,7 @@ def test_what_is_certain_answers_no_order_and_no_slo(tmp_path: Path, stated: Obj
     assert len(own.curves[0].sizes_bytes) == 2 and asked.curves[0] is snapshot.tenants[0].curves
 
 
-def test_who_gave_more_than_an_slo_needs_gets_it_back_while_curves_are_doubted(
+def test_with_low_confidence_memory_that_an_slo_does_not_need_comes_back(
     tmp_path: Path,
 ) -> None:
     batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)

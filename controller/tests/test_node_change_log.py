@@ -100,7 +100,7 @@ def test_a_change_whose_trial_is_lost_ends(tmp_path: Path) -> None:
     assert found == {ChangeState.ABANDONED}
 
 
-def test_what_is_only_recommended_is_open_until_another_is(tmp_path: Path) -> None:
+def test_a_recommendation_is_open_until_the_next_one(tmp_path: Path) -> None:
     plant = Plant([looping()], 128 * MIB, SIZES)
     here = World(tmp_path, plant, [Objective("*", mode=Mode.RECOMMEND)])
     here.run(30)
@@ -153,7 +153,7 @@ DECIDED = st.tuples(
 
 
 @given(st.lists(st.lists(DECIDED, max_size=3), max_size=20))
-def test_whatever_is_decided_no_tenant_has_two_changes_of_a_kind_under_way(
+def test_no_tenant_has_two_open_changes_of_a_kind(
     cycles: list[list[tuple[Event, str, Setting, Setting]]],
 ) -> None:
     log = ChangeLog("n")

@@ -31,7 +31,7 @@ def compared(here: World) -> dict[str, TenantComparison]:
     return {one.cgroup: one for one in here.service.past.compared()}
 
 
-def test_a_gain_is_against_what_the_default_would_truly_do(tmp_path: Path) -> None:
+def test_the_gain_agrees_with_a_run_under_the_default(tmp_path: Path) -> None:
     here, alone = world(tmp_path, looping()), looping()
     here.run(60)
     (tmp_path / "default").mkdir()
@@ -52,7 +52,7 @@ def test_a_gain_is_against_what_the_default_would_truly_do(tmp_path: Path) -> No
     assert "are measured" in one.why and "is predicted" in one.why
 
 
-def test_who_gives_memory_that_it_needed_pays(tmp_path: Path) -> None:
+def test_a_tenant_that_gives_memory_that_it_needs_pays(tmp_path: Path) -> None:
     here = world(tmp_path, hungry(), liar())
     until(here, lambda: moves(here))
     until(here, lambda: compared(here)["/liar"].verdict is Verdict.PAYS, 30)
@@ -66,7 +66,7 @@ def test_who_gives_memory_that_it_needed_pays(tmp_path: Path) -> None:
     assert one.versus_default.low == pytest.approx(1) == one.versus_default.high
 
 
-def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path) -> None:
+def test_the_baseline_is_the_first_measurement_and_survives_a_restart(tmp_path: Path) -> None:
     tenant = looping()
     # A change that costs a quarter of the page cache begins after enough intervals to compare.
     tenant.reread_pages = 32 * MIB / PAGE_BYTES
@@ -85,7 +85,7 @@ def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path
     assert again.versus_before.low > 2
 
 
-def test_before_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None:
+def test_the_baseline_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None:
     plant = Plant([fooled()], 128 * MIB, SIZES)
     here = World(tmp_path, plant, [Objective("*", mode=Mode.OBSERVE)])
     here.run(int(BASELINE_S) + 40)
@@ -95,7 +95,7 @@ def test_before_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None
     assert compared(here)["/scan"].before is None
 
 
-def test_another_cgroup_of_the_name_begins_anew(tmp_path: Path) -> None:
+def test_another_cgroup_of_the_same_name_starts_again(tmp_path: Path) -> None:
     here = world(tmp_path, looping())
     here.run(20)
     first = here.loop._keeper.baselines.of("/scan")
@@ -105,7 +105,9 @@ def test_another_cgroup_of_the_name_begins_anew(tmp_path: Path) -> None:
     assert first is not None and later is not None and later.since_s > first.since_s
 
 
-def test_what_is_not_known_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_comparison_gives_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = world(tmp_path, looping())
     here.run(10)
     monkeypatch.setattr(here.loop.freshness, "_clock", lambda: time.monotonic() + 60)
@@ -141,7 +143,7 @@ RATIOS = st.lists(
 
 
 @given(RATIOS)
-def test_a_mean_is_within_what_it_is_of_and_within_its_range(
+def test_a_mean_lies_between_its_ratios_and_within_its_range(
     told: list[tuple[float, float, float]],
 ) -> None:
     known = [

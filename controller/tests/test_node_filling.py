@@ -29,7 +29,7 @@ def test_a_small_cache_is_full_with_a_batch_of_reclaim_to_spare() -> None:
     assert Filling().take(told(2, 1.7), 1.0)
 
 
-def test_one_that_has_not_grown_for_so_long_has_no_more_to_read() -> None:
+def test_a_page_cache_that_has_not_grown_for_a_minute_is_filled() -> None:
     known = Filling()
     found = [known.take(told(64, 20), 2.0) for _ in range(40)]
     assert found == [2 * i < FILLED_S for i in range(40)]
@@ -41,7 +41,7 @@ def test_a_large_cache_fills_for_as_long_as_it_grows() -> None:
         assert known.take(told(65_536, 100 * i), 1.0)
 
 
-def test_one_that_grows_after_it_was_idle_fills_again() -> None:
+def test_a_page_cache_that_grows_after_a_pause_fills_again() -> None:
     known = Filling()
     for _ in range(100):
         filled = not known.take(told(64, 20), 1.0)
@@ -62,7 +62,7 @@ def test_without_a_limit_a_cache_that_does_not_grow_does_not_fill() -> None:
     assert not any(known.take(told(0, 100 + i / 100), 1.0) for i in range(200))
 
 
-def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
+def test_a_raised_limit_fills_again_and_a_lowered_one_does_not() -> None:
     known = Filling()
     for _ in range(100):
         known.take(told(64, 20), 1.0)
@@ -103,7 +103,7 @@ def filling(world: World) -> set[str]:
     return {name for name, one in report.collected.seen.items() if one.is_filling}
 
 
-def test_a_cgroup_that_was_made_anew_fills_anew(tmp_path: Path) -> None:
+def test_a_cgroup_that_was_created_again_fills_again(tmp_path: Path) -> None:
     idle = PlantTenant("/idle", {"default": lambda _: 0.0}, 128 * MIB, room_bytes=100 * MIB)
     here = World(tmp_path, Plant([idle], 256 * MIB, (64 * MIB, 256 * MIB)))
     here.run(int(FILLED_S) + 10)

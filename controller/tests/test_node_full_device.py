@@ -30,7 +30,7 @@ def node(path: Path, capacity_iops: float, taker: Curve) -> World:
 
 
 @pytest.mark.parametrize("capacity_iops", [IDLE, FULL])
-def test_who_has_its_first_memory_spends_none_of_its_budget(
+def test_a_tenant_with_its_first_memory_spends_no_budget(
     tmp_path: Path, capacity_iops: float
 ) -> None:
     world = node(tmp_path, capacity_iops, CLIFF)
@@ -40,7 +40,7 @@ def test_who_has_its_first_memory_spends_none_of_its_budget(
 
 
 @pytest.mark.parametrize("capacity_iops", [IDLE, FULL])
-def test_nobody_gives_a_part_of_what_only_the_whole_makes_worth_it(
+def test_no_tenant_gives_a_part_if_only_the_whole_plan_gains(
     tmp_path: Path, capacity_iops: float
 ) -> None:
     """Reads wait less beyond the cliff. A part of the way there spares the device nothing."""

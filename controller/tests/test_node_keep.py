@@ -42,19 +42,19 @@ def taken_at_first(*intervals: tuple[int, Pages | None, float | None]) -> float 
     return known.miss_ratio
 
 
-def test_what_is_measured_with_the_first_memory_is_known_for_its_regime() -> None:
+def test_the_miss_ratio_with_the_first_memory_is_known_for_its_regime() -> None:
     some = (1, Pages(100, 20), None)
     assert taken_at_first(some) is None
     assert taken_at_first(*[some] * 4, (1, None, None)) == pytest.approx(0.2)
     assert taken_at_first(*[some] * 4, (2, None, None)) is None
 
 
-def test_what_a_cache_missed_since_it_was_read_anew_counts_alone() -> None:
+def test_only_misses_since_the_last_turnover_count() -> None:
     assert taken_at_first(*[(1, Pages(100, 0), None)] * 9, (1, Pages(100, 100), 1.0)) == 1.0
 
 
 @pytest.mark.parametrize("why", ["it is idle", "it is doubted"])
-def test_who_has_more_than_at_first_gives_it_back_though_nothing_is_known_of_it(
+def test_a_tenant_above_its_first_memory_gives_it_back_with_unknown_curves(
     tmp_path: Path, why: str
 ) -> None:
     world, web, other = given(tmp_path, curve=scan(120 * MIB))
@@ -67,7 +67,7 @@ def test_who_has_more_than_at_first_gives_it_back_though_nothing_is_known_of_it(
     assert web.limit_bytes >= 110 * MIB and other.limit_bytes >= 64 * MIB
 
 
-def test_who_waits_for_more_of_what_it_misses_with_less_memory_keeps_what_it_keeps(
+def test_a_tenant_whose_waits_grow_with_less_memory_regains_what_it_keeps(
     tmp_path: Path,
 ) -> None:
     def waits(size: float) -> float:
@@ -87,7 +87,7 @@ def test_who_waits_for_more_of_what_it_misses_with_less_memory_keeps_what_it_kee
     assert 0 < low_s <= 60 and kept >= 470
 
 
-def test_what_is_kept_is_given_beside_whoever_weighs_more(tmp_path: Path) -> None:
+def test_kept_memory_is_given_back_beside_a_tenant_with_more_weight(tmp_path: Path) -> None:
     stated = (Objective("/other", weight=100.0), *EVERYBODY)
     world, web, _ = given(tmp_path, stated)
     web.change({"default": scan(110 * MIB)})
@@ -95,7 +95,7 @@ def test_what_is_kept_is_given_beside_whoever_weighs_more(tmp_path: Path) -> Non
     assert web.limit_bytes >= 110 * MIB
 
 
-def test_who_works_in_bursts_gets_it_back(tmp_path: Path) -> None:
+def test_a_tenant_that_works_in_bursts_gets_its_memory_back(tmp_path: Path) -> None:
     world, web, _ = given(tmp_path, service_us=500.0, threads=1.0)
     web.change({"default": scan(110 * MIB)})
     for second in range(900):
@@ -104,7 +104,7 @@ def test_who_works_in_bursts_gets_it_back(tmp_path: Path) -> None:
     assert web.limit_bytes >= 110 * MIB
 
 
-def test_another_workload_whose_curves_are_doubted_has_the_first_memory(tmp_path: Path) -> None:
+def test_a_new_workload_with_low_confidence_has_the_first_memory(tmp_path: Path) -> None:
     world, web, other = given(tmp_path)
     web.change({"default": scan(110 * MIB)})
     web.phase += 1
@@ -113,7 +113,7 @@ def test_another_workload_whose_curves_are_doubted_has_the_first_memory(tmp_path
     assert web.limit_bytes >= 128 * MIB - PAGE_BYTES and other.limit_bytes >= 60 * MIB
 
 
-def test_what_was_missed_with_less_memory_takes_nothing_from_who_is_doubted(
+def test_misses_with_less_memory_take_nothing_with_low_confidence(
     tmp_path: Path,
 ) -> None:
     world, web, _ = given(tmp_path, service_us=500.0)
@@ -125,7 +125,7 @@ def test_what_was_missed_with_less_memory_takes_nothing_from_who_is_doubted(
         assert web.limit_bytes >= 110 * MIB
 
 
-def test_who_streams_and_is_doubted_gives_once_and_for_good(tmp_path: Path) -> None:
+def test_a_streaming_tenant_with_low_confidence_gives_once(tmp_path: Path) -> None:
     batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)
     needs = PlantTenant("/needs", {"default": linear(200 * MIB)}, 64 * MIB)
     much, little = (Objective("/needs", throughput_ops=one) for one in (20_000.0, 7_000.0))
@@ -142,7 +142,7 @@ def test_who_streams_and_is_doubted_gives_once_and_for_good(tmp_path: Path) -> N
     assert len(world.events()) == decided
 
 
-def test_a_change_is_not_judged_by_curves_that_are_doubted_since(tmp_path: Path) -> None:
+def test_a_change_is_not_judged_by_curves_that_lost_confidence_since(tmp_path: Path) -> None:
     web = PlantTenant("/web", {"default": scan(60 * MIB, 0.02)}, 128 * MIB)
     other = PlantTenant("/other", {"default": linear(200 * MIB)}, 64 * MIB)
     world = World(tmp_path, Plant([web, other], 192 * MIB, SIZES), EVERYBODY)
@@ -154,7 +154,7 @@ def test_a_change_is_not_judged_by_curves_that_are_doubted_since(tmp_path: Path)
     assert other.distrust and other.limit_bytes >= 120 * MIB
 
 
-def test_what_an_slo_took_bars_no_change_later(tmp_path: Path) -> None:
+def test_memory_taken_by_an_slo_blocks_no_later_change(tmp_path: Path) -> None:
     batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)
     needs = PlantTenant("/needs", {"default": linear(200 * MIB)}, 64 * MIB)
     world = World(tmp_path, Plant([batch, needs], 192 * MIB, SIZES), EVERYBODY)
@@ -183,7 +183,7 @@ def test_a_large_tenant_gives_what_is_much_to_a_small_one_and_little_to_it(tmp_p
     assert large.limit_bytes + small.limit_bytes <= 4116 * MIB
 
 
-def test_memory_of_a_tenant_that_is_missing_from_snapshots_is_given_to_nobody(
+def test_memory_of_a_tenant_missing_from_snapshots_is_not_allocated(
     tmp_path: Path,
 ) -> None:
     world, web, other = given(tmp_path, curve=linear(300 * MIB))
@@ -201,7 +201,7 @@ def test_memory_of_a_tenant_that_is_missing_from_snapshots_is_given_to_nobody(
 
 
 @pytest.mark.parametrize("between", [0, 1, 4])
-def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
+def test_successors_of_removed_tenants_give_no_memory_for_them(
     tmp_path: Path, between: int
 ) -> None:
     def four(side: str) -> list[PlantTenant]:

@@ -58,7 +58,7 @@ def test_nothing_is_taken_from_an_slo_before_it_is_known_how_intervals_scatter(
     assert plant.ops(plant.of("/web")) >= 20_000
 
 
-def test_who_reads_more_has_its_first_memory_after_the_interval_that_shows_it(
+def test_a_tenant_that_reads_more_has_its_first_memory_one_interval_later(
     tmp_path: Path,
 ) -> None:
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
@@ -69,7 +69,7 @@ def test_who_reads_more_has_its_first_memory_after_the_interval_that_shows_it(
     assert web.limit_bytes == FIRST
 
 
-def test_a_missed_slo_takes_back_what_is_free_at_once_though_its_curves_are_doubted(
+def test_a_missed_slo_takes_free_memory_at_once_with_low_confidence(
     tmp_path: Path,
 ) -> None:
     slo = Objective("/web", throughput_ops=20_000.0)
@@ -82,7 +82,7 @@ def test_a_missed_slo_takes_back_what_is_free_at_once_though_its_curves_are_doub
     assert any("which it had and needs again" in one.why for one in here.service.history(limit=9))
 
 
-def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> None:
+def test_memory_that_others_got_is_not_given_twice(tmp_path: Path) -> None:
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     here.run(60)
     plant.budget_bytes = sum(one.limit_bytes for one in plant.tenants) + 16 * MIB
@@ -92,7 +92,7 @@ def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> No
     assert before + 15 * MIB <= web.limit_bytes <= before + 16 * MIB
 
 
-def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> None:
+def test_a_limit_that_was_too_low_is_tried_again_ever_more_rarely(tmp_path: Path) -> None:
     """The curve predicts that a little less than the working set costs little."""
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     web, raised = plant.of("/web"), []
@@ -108,7 +108,7 @@ def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> 
     assert web.limit_bytes <= 40 * MIB
 
 
-def test_nobody_gets_back_more_than_an_operator_lets_it_have(tmp_path: Path) -> None:
+def test_no_tenant_gets_back_more_than_its_memory_max(tmp_path: Path) -> None:
     most = Objective("/web", keep=0.95, memory_max=parse_size("64MiB"))
     here, plant = world(tmp_path, most, Objective("*", keep=0.95), web=scan(32 * MIB))
     here.run(60)
@@ -118,7 +118,7 @@ def test_nobody_gets_back_more_than_an_operator_lets_it_have(tmp_path: Path) -> 
         here.run(1)
 
 
-def test_a_tenant_that_is_to_keep_nothing_any_more_gets_nothing_back(tmp_path: Path) -> None:
+def test_a_tenant_with_keep_0_gets_no_memory_back(tmp_path: Path) -> None:
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     here.run(60)
     stated = (Objective("*", keep=0.0),)

@@ -64,7 +64,9 @@ def test_parts_of_a_plan_are_worth_what_the_plan_says(
 
 
 @EACH
-def test_what_was_done_counts_as_the_plan_predicts_it(tmp_path: Path, model: ModelKind) -> None:
+def test_measured_throughput_counts_in_the_model_of_the_plan(
+    tmp_path: Path, model: ModelKind
+) -> None:
     """Else a tenant that does what it keeps would lack it, or one that lacks it would not."""
     world = node(tmp_path, model, Objective("*"))
     world.run(5)
@@ -75,7 +77,7 @@ def test_what_was_done_counts_as_the_plan_predicts_it(tmp_path: Path, model: Mod
 
 
 @EACH
-def test_what_is_recommended_is_predicted_as_planned(tmp_path: Path, model: ModelKind) -> None:
+def test_recommendations_have_the_predictions_of_the_plan(tmp_path: Path, model: ModelKind) -> None:
     world = node(tmp_path, model, Objective("*", mode=Mode.RECOMMEND))
     world.run(5)
     report, actions = published(world)

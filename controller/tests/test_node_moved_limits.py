@@ -46,7 +46,7 @@ class Unlimited(Plant):
         return ack
 
 
-def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
+def test_an_interval_in_which_the_limit_moved_is_not_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page cache shrinks when the interval begins; the agent's simulations when it ends."""

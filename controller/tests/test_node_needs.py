@@ -36,7 +36,7 @@ def test_noise_of_one_regime_is_not_what_it_needs() -> None:
     assert _sizes(one, NOW) == {NOW: 105.0}
 
 
-def test_a_slot_has_the_regime_that_needed_most_of_each() -> None:
+def test_a_slot_has_the_largest_need_of_its_regimes() -> None:
     one = RecentNeeds()
     for regime, size, iops in ((1, 100, 50.0), (1, 120, 50.0), (2, 300, 5.0), (3, 20, 9.0)):
         one.take(NOW, regime, Need(size, iops))
@@ -44,7 +44,7 @@ def test_a_slot_has_the_regime_that_needed_most_of_each() -> None:
     assert (told.size_bytes.tolist(), told.device_iops.tolist()) == ([300.0], [50.0])
 
 
-def test_cpus_are_kept_as_far_as_they_are_known() -> None:
+def test_known_cpus_are_kept() -> None:
     one = RecentNeeds()
     for cpus in (None, 1.0, 9.0, 2.0):
         one.take(NOW, 1, Need(1, 1.0, cpus))
@@ -57,7 +57,7 @@ def test_cpus_are_kept_as_far_as_they_are_known() -> None:
     assert one.of(NOW + 1) == Need(1.0, 1.0, None)
 
 
-def test_a_day_is_kept_whatever_the_clock_does() -> None:
+def test_a_day_of_needs_is_kept_for_any_clock() -> None:
     one = RecentNeeds()
     for slot in range(NOW, NOW + 2 * SLOTS):
         one.take(slot, 1, Need(slot - NOW, 0.0))
@@ -94,7 +94,7 @@ def test_needs_outlive_a_restart_and_a_slot_that_is_not_over_goes_on(tmp_path: P
     store.close()
 
 
-def test_what_cannot_be_read_is_kept_aside_and_what_is_old_is_dropped(tmp_path: Path) -> None:
+def test_unreadable_needs_are_quarantined_and_old_ones_dropped(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
     for slot, text in (
         (NOW, '{"/web": [1, 2]}'),
@@ -166,7 +166,7 @@ def test_slots_of_a_clock_that_was_ahead_are_not_restored_and_dropped(tmp_path: 
     store.close()
 
 
-def test_what_cannot_be_stored_now_is_stored_later(
+def test_needs_that_cannot_be_stored_are_stored_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
@@ -255,7 +255,7 @@ def test_cpus_are_measured_and_kept(tmp_path: Path) -> None:
     assert loop.needs.told(now[0])["/web"].cpus == pytest.approx([uses], rel=0.05)
 
 
-def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> None:
+def test_the_past_needs_of_a_moved_tenant_are_those_of_its_old_node(tmp_path: Path) -> None:
     here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     for slot, node, size in ((-3, "a", 300), (-2, "a", 200), (-2, "b", 50), (0, "b", 20)):
@@ -291,7 +291,7 @@ def test_cpus_of_a_tenant_that_moved_are_those_that_it_needed_more(tmp_path: Pat
     assert found.size_bytes.tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_what_is_needed_next_is_what_was_a_day_ago_from_now_on(tmp_path: Path) -> None:
+def test_the_next_needs_are_those_of_a_day_ago_from_now_on(tmp_path: Path) -> None:
     here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     day = SLOTS - 1

@@ -41,7 +41,7 @@ def test_tenants_count_by_their_accesses_and_intervals_by_their_age() -> None:
     assert costs.us_per_access == {"lru": 2.0, "mru": 7.0}
 
 
-def test_what_is_not_told_or_of_no_access_teaches_nothing() -> None:
+def test_missing_costs_and_intervals_without_accesses_are_ignored() -> None:
     costs = known(lru=1.0)
     nothing = SimpleNamespace(wire=seen("lru", 9.0).wire, pages=None)
     costs.take([seen("lru", None), seen("lru", 9.0, 0), nothing, seen("default", 9.0)], 1.0)  # type: ignore[list-item]
@@ -64,7 +64,7 @@ def test_no_more_policies_are_remembered_than_a_node_may_have() -> None:
     assert "p0" in costs.us_per_access and "p1" not in costs.us_per_access
 
 
-def test_they_outlive_a_restart() -> None:
+def test_costs_survive_a_restart() -> None:
     text = node_state.to_json(NodeState(costs=known(lru=0.25)))
     assert node_state.from_json(text, "node").costs.of(("default", "lru")) is not None
     # A store of a version without costs.
@@ -132,7 +132,7 @@ def test_a_policy_is_kept_or_undone_by_misses_and_cpu_time_together(
     assert here.plant.of("/a").policy == ("lru" if events[-1] == "kept" else "default")
 
 
-def test_what_one_tenant_taught_holds_for_the_others_of_the_node(tmp_path: Path) -> None:
+def test_the_cost_learnt_from_one_tenant_applies_to_the_node(tmp_path: Path) -> None:
     here = world(tmp_path, 15.0)
     here.loop._decider.state.costs = known(lru=15.0)
     here.run(900)

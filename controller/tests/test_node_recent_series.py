@@ -75,7 +75,7 @@ def test_a_change_of_policy_is_seen_where_it_was_made(tmp_path: Path) -> None:
     assert series.time_s[series.policy.index("lfu")] == when + 1
 
 
-def test_what_changes_is_told(tmp_path: Path) -> None:
+def test_listeners_are_notified_of_changes(tmp_path: Path) -> None:
     found = world(tmp_path)
     told: list[tuple[str, str]] = []
     found.service.changes.listen(lambda topic, node: told.append((topic, node)))
@@ -87,7 +87,7 @@ def test_what_changes_is_told(tmp_path: Path) -> None:
     assert told[-1] == ("asked", "")
 
 
-def test_what_is_in_memory_is_bounded_and_a_day_is_means(tmp_path: Path) -> None:
+def test_series_in_memory_are_bounded_and_a_day_consists_of_means(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(2)
     seen = found.loop.report
@@ -145,7 +145,7 @@ def test_an_outage_is_not_bridged(tmp_path: Path) -> None:
     assert told["limit_bytes"][at] is None and told["time_s"][at] == 1405
 
 
-def test_what_is_only_slow_is_no_outage(tmp_path: Path) -> None:
+def test_a_slow_interval_is_no_outage(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(2)
     found.plant.time_s += 58
@@ -169,7 +169,7 @@ def test_the_last_minute_of_latencies(tmp_path: Path) -> None:
     assert latency.lower_bounds_us == [1.0, 1.25, 1.5]
 
 
-def test_a_tenant_that_is_made_anew_begins_anew(tmp_path: Path) -> None:
+def test_a_cgroup_that_is_created_again_starts_a_new_series(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(5)
     found.plant.of("/a").cgroup_id = 2

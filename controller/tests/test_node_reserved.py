@@ -13,7 +13,7 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256))
 FIRST = 128 * MIB
 
 
-def test_a_node_makes_room_for_who_is_to_come_and_has_it_again_afterwards(tmp_path: Path) -> None:
+def test_a_node_makes_room_for_an_arriving_tenant_and_regains_it(tmp_path: Path) -> None:
     names = ("/web", "/db")
     tenants = [PlantTenant(one, {"default": linear(256 * MIB)}, FIRST) for one in names]
     plant = Plant(tenants, 2 * FIRST, SIZES)

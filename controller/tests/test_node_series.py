@@ -34,7 +34,7 @@ def known(found: Series) -> dict[float, float | None]:
     return dict(zip(found.time_s, found.columns["throughput_ops"], strict=True))
 
 
-def test_what_was_measured_survives_a_kill_but_for_the_last_minute(tmp_path: Path) -> None:
+def test_a_kill_loses_at_most_the_last_minute_of_series(tmp_path: Path) -> None:
     here = world(tmp_path, looping(), sated())
     here.run(150)
     before = known(read(here))
@@ -47,7 +47,7 @@ def test_what_was_measured_survives_a_kill_but_for_the_last_minute(tmp_path: Pat
     assert kept == {time_s: after[time_s] for time_s in kept}
 
 
-def test_what_was_measured_survives_a_stop_whole(tmp_path: Path) -> None:
+def test_a_stop_loses_no_series(tmp_path: Path) -> None:
     here = world(tmp_path, looping())
     here.run(47)
     before = read(here)
@@ -138,7 +138,7 @@ def test_a_store_that_cannot_be_written_is_written_later(
     assert len(read(here, cgroup="/sated").time_s) == 4
 
 
-def test_a_tenant_that_goes_leaves_its_last_minute(tmp_path: Path) -> None:
+def test_the_last_minute_of_a_removed_tenant_is_stored(tmp_path: Path) -> None:
     here = world(tmp_path, looping(), sated())
     here.run(25)
     before = read(here)
@@ -158,7 +158,7 @@ def test_a_tenant_that_goes_leaves_its_last_minute(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 100])
-def test_what_was_left_behind_waits_for_the_store_and_is_bounded(
+def test_series_of_removed_tenants_wait_for_the_store_and_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     here = world(tmp_path, looping(), sated())
@@ -179,7 +179,7 @@ def test_what_was_left_behind_waits_for_the_store_and_is_bounded(
     assert sum(one.points for one in tens) == 1
 
 
-def test_a_moment_is_told_in_a_range_of_days(tmp_path: Path) -> None:
+def test_twenty_seconds_are_shown_in_a_range_of_days(tmp_path: Path) -> None:
     here = world(tmp_path, looping())
     here.run(20)
     now_s = here.plant.time_s
@@ -187,7 +187,7 @@ def test_a_moment_is_told_in_a_range_of_days(tmp_path: Path) -> None:
     assert len(found.time_s) >= 2 and found.step_s < MINUTES
 
 
-def test_of_a_silent_node_what_is_kept_is_told(
+def test_the_stored_series_of_a_silent_node_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = world(tmp_path, looping())
@@ -219,7 +219,7 @@ def test_each_step_is_kept_for_its_time(tmp_path: Path) -> None:
         assert store.series("n", "/a", step, 0, 1e9) == []
 
 
-def test_chunks_beyond_the_bound_go_the_oldest_first(
+def test_the_oldest_chunks_beyond_the_bound_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1e6]

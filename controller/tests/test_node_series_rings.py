@@ -26,7 +26,7 @@ def test_the_order_of_values_is_kept(one: float, other: float) -> None:
     assert (_kept(one) <= _kept(other)) or one > other
 
 
-def test_what_is_nothing_small_large_or_not_known() -> None:
+def test_zero_small_large_and_unknown_values() -> None:
     assert [_kept(value) for value in (0.0, 1e-9, 0.25, 50.0)] == [0, 0, 0.25, 50]
     assert _kept(2.0**60) > 2.0**49 and math.isnan(_kept(NAN))
 
@@ -43,7 +43,7 @@ def _points(ring: Ring, row: int) -> tuple[list[float], list[float]]:
     return times.tolist(), decoded(codes).ravel().tolist()
 
 
-def test_a_row_that_is_given_to_another_begins_anew() -> None:
+def test_a_row_that_is_reused_starts_empty() -> None:
     ring = Ring(1, 1.0, POINTS)
     ring.grow(2)
     _took(ring, 1, [0, 1], [0, 1], [1, 2])

@@ -107,7 +107,7 @@ def test_tenants_of_a_state_that_was_replaced_are_of_no_account(tmp_path: Path) 
     assert dict(store.nodes()[0].tenant_states) == {}
 
 
-def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> None:
+def test_removed_tenants_are_forgotten_and_unreadable_parts_start_again() -> None:
     tenant = '{"cgroup_id": 7, "held_first_bytes": 2}'
     whole = f'{{"tenants": {{"/a": {tenant}}}}}'
     kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant}))
@@ -161,7 +161,7 @@ def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
     assert after is not None and after.started_s == pytest.approx(before.started_s, abs=SAVE_CYCLES)
 
 
-def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
+def test_gains_of_an_earlier_version_invalidate_nothing_else() -> None:
     gain = '{"intervals": 4, "total": 2.0, "squares": 1.0, "products": 0.5, "last": 0.5}'
     member = '{"cgroup_id": 7, "policy": "default", "from_bytes": 8192, "to_bytes": 4096,'
     member += ' "baseline": {"ops": 1.0, "miss_ratio": 0.5}, "predicted": '
@@ -215,7 +215,7 @@ EARLIER = {"saved": [[1.0, 2.0]], "white": [], "seconds": [], "accesses": [], "l
 
 @pytest.mark.parametrize("part", ["totals", "climb", "calibration"])
 @pytest.mark.parametrize("told", [EARLIER, [4], [[1.0], [1.0, 2.0]], None])
-def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
+def test_a_part_stored_in_another_form_is_the_only_one_lost(
     tmp_path: Path, part: str, told: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = on_trial(tmp_path)
@@ -261,7 +261,7 @@ def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
     assert world.loop._decider.state.tenants["/2"].policy.climb.looked > 0
 
 
-def test_tables_that_are_missing_are_made_anew(tmp_path: Path) -> None:
+def test_missing_tables_are_created(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     world.run(12)
     restart_with(world, lambda state: state["tenants"]["/1"]["policy"].pop("climb"))
@@ -269,7 +269,7 @@ def test_tables_that_are_missing_are_made_anew(tmp_path: Path) -> None:
     assert world.loop._decider.state.tenants["/1"].policy.climb.looked > 0
 
 
-def test_of_a_trial_that_cannot_be_read_nothing_is_confirmed_and_first_memory_stays(
+def test_an_unreadable_trial_is_not_confirmed_and_first_memory_stays(
     tmp_path: Path,
 ) -> None:
     world = on_trial(tmp_path)
@@ -283,7 +283,7 @@ def test_of_a_trial_that_cannot_be_read_nothing_is_confirmed_and_first_memory_st
     assert found.held_first_bytes == before.held_first_bytes
 
 
-def test_one_way_back_that_cannot_be_read_leaves_the_others(
+def test_one_unreadable_rollback_leaves_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told = {"/a": {"cgroup_id": 1, "limit_bytes": 4096}, "/b": {"cgroup_id": 2}}
@@ -299,7 +299,7 @@ def test_one_way_back_that_cannot_be_read_leaves_the_others(
     assert "node: 4 parts" in caplog.text and "memory.restore./b, tenants./c" in caplog.text
 
 
-def test_tables_that_do_not_fit_are_told_by_where_they_are(
+def test_tables_that_do_not_fit_are_logged_with_their_path(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tenant = {"cgroup_id": 1, "policy": {"policies": ["default"]}}

@@ -55,7 +55,7 @@ class RefusingPlant(Plant):
         return ack
 
 
-def test_what_one_does_not_give_up_another_is_asked_for(tmp_path: Path) -> None:
+def test_another_tenant_gives_if_one_limit_does_not_move(tmp_path: Path) -> None:
     batch = PlantTenant("/batch", {"default": flat(1.0)}, 128 * MIB)
     spare = PlantTenant("/spare", {"default": power(64 * MIB, 0.05)}, 128 * MIB)
     needs = PlantTenant("/needs", {"default": linear(200 * MIB)}, 64 * MIB)
@@ -65,7 +65,7 @@ def test_what_one_does_not_give_up_another_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stated", [(SLO, *EVERYBODY), EVERYBODY])
-def test_a_limit_that_does_not_move_is_asked_for_more_and_more_seldom(
+def test_a_limit_that_does_not_move_is_requested_ever_more_rarely(
     tmp_path: Path, stated: tuple[Objective, ...]
 ) -> None:
     batch = PlantTenant("/batch", {"default": flat(1.0)}, 128 * MIB)

@@ -87,7 +87,7 @@ def is_active(state: NodeState) -> bool:
 
 @settings(max_examples=6)
 @given(plants(), happenings)
-def test_whatever_happens_bounds_hold_and_every_trial_ends(
+def test_bounds_hold_and_every_trial_ends(
     plant: Plant, story: list[tuple[str, int, dict[str, Curve]]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +119,7 @@ def _check_decisions(world: World) -> None:
             one for one in told if one.cgroup == tenant.cgroup and one.from_policy != one.to_policy
         ]
         # A refused rollback is asked for until it is in force, or the default instead.
-        refused = [one for one in policies if "asked for again" in one.why]
+        refused = [one for one in policies if "requested again" in one.why]
         policies = [one for one in policies if one not in refused]
         # A rollback is no trial.
         trials = [one for one in policies if "to read again" not in one.why or one.event == "trial"]
@@ -138,7 +138,7 @@ def _check_decisions(world: World) -> None:
 
 
 @pytest.mark.parametrize(("missed", "is_tried"), [(0.0001, False), (0.05, True)])
-def test_no_policy_is_tried_on_who_hardly_misses_whatever_curves_say(
+def test_no_policy_is_tried_on_a_tenant_that_hardly_misses(
     tmp_path: Path, missed: float, is_tried: bool
 ) -> None:
     truth: dict[str, Curve] = {"default": lambda _: missed, "lfu": lambda _: missed}

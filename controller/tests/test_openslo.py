@@ -92,7 +92,7 @@ PATTERNS = (
 )
 
 
-def test_a_document_of_somebody_else_is_read() -> None:
+def test_a_document_of_another_tool_is_read() -> None:
     objectives, notes = parse_openslo(FOREIGN, "f.yaml")
     assert objectives.tenants == (
         Objective("/db", throughput_ops=5000.0, latency_p99_us=2000.0, priority=3),
@@ -100,7 +100,7 @@ def test_a_document_of_somebody_else_is_read() -> None:
     assert notes == ["db-fast: target 0.999 is not kept; the alert rules are made for 0.98"]
 
 
-def test_every_key_comes_back() -> None:
+def test_every_key_survives_the_conversion() -> None:
     objectives = parse_objectives(EVERYTHING, "objectives.toml")
     text, notes = openslo_yaml(objectives)
     assert notes == []
@@ -123,13 +123,15 @@ def test_documents_are_well_formed() -> None:
     assert latency["spec"]["objectives"][0]["value"] == 0.0009
 
 
-def test_what_has_no_slo_is_named() -> None:
+def test_an_objective_without_an_slo_is_named() -> None:
     text, notes = openslo_yaml(parse_objectives('[[tenant]]\ncgroup = "/a"\n', "o"))
     assert text == "" and notes == ["/a: has no SLO, and OpenSLO has no key for the rest"]
 
 
 @given(st.dictionaries(PATTERNS, PROMISES, max_size=4))
-def test_what_is_written_reads_the_same(statements: dict[str, dict[str, object]]) -> None:
+def test_written_documents_are_read_back_unchanged(
+    statements: dict[str, dict[str, object]],
+) -> None:
     tenants = tuple(Objective(name, **keys) for name, keys in statements.items())  # type: ignore[arg-type]
     promised = tuple(one for one in tenants if one.has_slo)
     text, notes = openslo_yaml(Objectives(tenants))
@@ -171,7 +173,7 @@ def test_bad_documents_are_refused_in_one_line(change: tuple[str, str], message:
     assert text.startswith("bad.yaml: ") and message in text and "\n" not in text
 
 
-def test_the_same_promise_twice_is_refused() -> None:
+def test_the_same_slo_twice_is_refused() -> None:
     second = FOREIGN.rsplit("---", maxsplit=1)[-1]
     with pytest.raises(ObjectivesError, match="latency_p99_us is stated twice"):
         parse_openslo(f"{FOREIGN}---{second}", "twice.yaml")

@@ -40,7 +40,7 @@ def _targets(drain: Drain) -> dict[str, str]:
     return {one.cgroup: one.to_node for one in drain.moves}
 
 
-def test_where_nothing_changed_all_is_as_it_was_ordered() -> None:
+def test_an_unchanged_fleet_keeps_the_order() -> None:
     ordered = _ordered()
     plans = _again(_rest(ordered))
     told = {one.node: _targets(one) for one in ordered}
@@ -48,7 +48,7 @@ def test_where_nothing_changed_all_is_as_it_was_ordered() -> None:
     assert {one.node: _targets(one) for one in plans.anew} == told
 
 
-def test_only_what_is_left_is_drained_and_nobody_goes_where_nodes_are_closed() -> None:
+def test_only_the_rest_is_drained_and_closed_nodes_receive_no_tenants() -> None:
     ordered = _ordered()
     rest = _rest(ordered[:1])
     closed = frozenset(move.to_node for move in ordered[0].moves)
@@ -67,7 +67,7 @@ def test_a_node_to_which_a_tenant_came_is_not_drained_as_it_was_ordered() -> Non
     assert not plans.as_ordered and [one.node for one in plans.anew] == [first.node]
 
 
-def test_where_a_target_lost_its_room_it_is_told() -> None:
+def test_a_target_that_lost_its_room_changes_the_plan() -> None:
     first = _ordered()[0]
     targets = {move.to_node for move in first.moves}
     short = [
@@ -88,7 +88,7 @@ def test_pins_of_the_rollout_alone_do_not_count() -> None:
     assert _again(rest, pins=(replace(pin, rollout=3),)).as_ordered
 
 
-def test_what_met_its_slo_in_a_rehearsal_is_enough_while_its_curve_says_so() -> None:
+def test_memory_proven_in_a_rehearsal_is_enough_while_the_curve_agrees() -> None:
     """By error bars and the model's error alone it would need more than it was given."""
     ops = {name: 0.9 * one for seen in FLEET for name, one in present_ops(seen).items()}
     asked = Objectives(tuple(Objective(name, throughput_ops=one) for name, one in ops.items()))

@@ -54,7 +54,7 @@ def _filled_in_s(
     st.sampled_from((1e9, 5_000.0, 900.0)),
     st.floats(0.0, 0.5),
 )
-def test_it_is_what_filling_page_by_page_takes(
+def test_the_predicted_time_equals_that_of_filling_page_by_page(
     falls: list[float], capacity: float, other: float
 ) -> None:
     ratios = np.sort(np.array(falls))[::-1]

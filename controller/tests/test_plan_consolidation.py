@@ -104,7 +104,7 @@ def _waits_us(seen: Snapshot, asked: Objectives) -> set[float]:
 
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from(CAPACITIES), st.floats(1, 40))
-def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
+def test_the_reported_number_of_further_tenants_fits_and_meets_its_slo(
     seed: int, tenants: int, capacity: float, wealth: float
 ) -> None:
     seen = snapshot(seed, tenants, policies=2, capacity_iops=capacity)
@@ -155,7 +155,7 @@ def test_error_bars_and_model_errors_make_it_take_more() -> None:
     assert not any("taken as exact" in note for note in doubtful.notes)
 
 
-def test_who_has_no_curves_to_follow_counts_as_it_is() -> None:
+def test_a_tenant_without_usable_curves_counts_with_its_present_memory() -> None:
     seen = snapshot(3, 3, policies=2)
     blind = replace(seen.tenants[0], curves=None)
     doubtful = replace(seen.tenants[1], trust=Trust(False, "few"))
@@ -166,7 +166,7 @@ def test_who_has_no_curves_to_follow_counts_as_it_is() -> None:
     assert any("for want of curves: /t00000, /t00001" in note for note in found.notes)
 
 
-def test_it_says_what_is_promised_and_what_is_known() -> None:
+def test_rows_show_whether_a_tenant_has_an_slo_and_known_needs() -> None:
     seen = snapshot(3, 5, policies=2)
     quiet = replace(seen.tenants[3].indicators, latency_p99_us=None)
     tenants = [
@@ -212,7 +212,7 @@ def test_pins_memory_bounds_and_allowed_policies_hold() -> None:
     assert not rows[2].kept
 
 
-def test_extremes() -> None:
+def test_empty_fleets_and_duplicate_nodes() -> None:
     assert consolidate([], EVERYBODY, Config()).tenants == []
     seen = snapshot(3, 2, policies=2)
     with pytest.raises(InputError, match="node node: two snapshots"):

@@ -55,7 +55,7 @@ def test_the_margin_is_the_square_root_and_has_an_inverse(mean: float) -> None:
 
 @pytest.mark.parametrize("heuristic", [True, False])
 @pytest.mark.parametrize(("web", "db", "drained"), [(2.0, 3.6, 1), (2.0, 3.7, 0), (7.0, 0.0, 0)])
-def test_of_cpus_that_are_measured_a_margin_stays_free(
+def test_measured_cpus_leave_a_margin_free(
     monkeypatch: pytest.MonkeyPatch, heuristic: bool, web: float, db: float, drained: int
 ) -> None:
     """5.63 of eight CPUs may be needed."""
@@ -80,7 +80,7 @@ def test_without_cpus_of_a_node_nothing_is_bound() -> None:
     assert not any("CPUs" in note for note in _found(_two(None, None, None)).notes)
 
 
-def test_what_an_operator_states_overrides_what_is_measured() -> None:
+def test_stated_cpus_override_measured_ones() -> None:
     fleet = _two(5.0, 5.0)
     assert not _found(fleet).drains
     asked = Objectives((Objective("/web", cpus=0.5), Objective("*")))
@@ -112,11 +112,13 @@ def test_tenants_share_cpus_that_they_need_at_different_times(
     assert len(apart.drains) == 1
     assert not found(day, day).drains
     why = apart.drains[0].moves[0].why
-    assert "% of its memory, 100% of its reads/s and 88% of its CPUs stay free with all" in why
-    assert why.endswith("%, 100% and 44% by what they needed at 11:15 UTC")
+    assert (
+        "% of its memory, 100% of its reads/s and 88% of its CPUs stay free after all moves" in why
+    )
+    assert why.endswith("%, 100% and 44% with the needs of 11:15 UTC")
 
 
-def test_of_a_tenant_that_was_not_measured_yet_the_past_counts_as_it_was() -> None:
+def test_past_cpus_of_an_unmeasured_tenant_count_unchanged() -> None:
     before = {("a", "/web"): past_of({-4: 32}, cpus={-4: 5.0})}
     assert not _found(_two(None, 1.0), before).drains
     assert len(_found(_two(None, 0.5), before).drains) == 1
@@ -124,13 +126,13 @@ def test_of_a_tenant_that_was_not_measured_yet_the_past_counts_as_it_was() -> No
     assert not _found(_two(5.0, 1.0), unknown).drains
 
 
-def test_of_another_node_only_counts_by_how_much_more_was_needed_there() -> None:
+def test_past_cpus_on_another_node_count_as_a_difference() -> None:
     for more, drained in ((3.0, 0), (1.0, 1), (-5.0, 1)):
         came = replace(past_of({-4: 0}, 0.0, {-4: more}), moved=np.array([True]))
         assert len(_found(_two(2.0, 2.0), {("a", "/web"): came}).drains) == drained
 
 
-def test_what_is_left_of_a_rollout_has_to_find_as_many_cpus() -> None:
+def test_the_rest_of_a_rollout_needs_as_many_cpus() -> None:
     drains = _found(_two(1.0, 1.0)).drains
     rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
     for db, left in ((1.0, 1), (7.0, 0)):
@@ -138,7 +140,7 @@ def test_what_is_left_of_a_rollout_has_to_find_as_many_cpus() -> None:
         assert len(plans.as_ordered) == len(plans.anew) == left
 
 
-def test_where_cpus_are_short_is_told() -> None:
+def test_a_shortage_of_cpus_is_noted() -> None:
     notes = _found(_two(7.0, 0.5)).notes
     assert "a: its tenants need 1.65 CPUs more than it has, with a margin" in notes
     before = {("a", "/web"): past_of({-4: 32}, cpus={-4: 9.0})}
@@ -149,7 +151,7 @@ def test_where_cpus_are_short_is_told() -> None:
     assert found.tenants[0].more_of_this_kind == 0
 
 
-def test_so_many_more_fit_as_cpus_allow() -> None:
+def test_cpus_bound_the_number_of_further_tenants() -> None:
     fleet = [node_of("a", 3200, loop_of("/web", 32, 64, 1.0), cpus=8.0)]
     assert _found(fleet).tenants[0].more_of_this_kind == 4
     before = {("a", "/web"): past_of({-4: 32}, cpus={-4: 2.0})}

@@ -30,7 +30,7 @@ from cachepilot.sizes import PAGE_BYTES, pages_down
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from(CAPACITIES))
 @example(160, 4, 3000.0)
 @example(831, 2, 3000.0)
-def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: float) -> None:
+def test_drained_tenants_fit_on_their_new_nodes(seed: int, nodes: int, capacity: float) -> None:
     fleet = fleet_of(seed, nodes, capacity)
     names = {name: 0.9 * ops for seen in fleet for name, ops in present_ops(seen).items()}
     asked = Objectives(tuple(Objective(name, throughput_ops=ops) for name, ops in names.items()))
@@ -55,7 +55,7 @@ def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: flo
         assert fits(seen, asked, [is_kept[one.cgroup] for one in seen.tenants])
 
 
-def test_what_is_predicted_of_a_move_is_what_the_planner_predicts_there() -> None:
+def test_the_prediction_of_a_move_agrees_with_the_planner() -> None:
     fleet = fleet_of(160, 4, 3000.0)
     names = {name: 0.5 * ops for seen in fleet for name, ops in present_ops(seen).items()}
     asked = Objectives(tuple(Objective(name, throughput_ops=ops) for name, ops in names.items()))
@@ -81,7 +81,7 @@ def test_what_is_predicted_of_a_move_is_what_the_planner_predicts_there() -> Non
             assert moves[cgroup].predicted_ops <= ops[cgroup] * (1 + 1e-6)
 
 
-def test_who_goes_with_its_floor_has_that_to_read_again() -> None:
+def test_a_tenant_that_moves_with_its_floor_rereads_the_floor() -> None:
     fleet = [
         replace(
             seen,
@@ -96,7 +96,7 @@ def test_who_goes_with_its_floor_has_that_to_read_again() -> None:
     assert all(move.cold_pages > 0 and move.cold_s > 0 for move in moves)
 
 
-def test_memory_that_nobody_needs_is_shared_by_all_who_are_on_a_node_then() -> None:
+def test_unneeded_memory_is_shared_by_all_tenants_of_the_new_node() -> None:
     fleet = fleet_of(160, 4, 1e12)
     tight, roomy = (
         [replace(one, node=replace(one.node, budget_bytes=times * one.node.budget_bytes))

@@ -88,7 +88,7 @@ def test_the_best_policy_is_the_lowest_curve_at_the_present_size() -> None:
     assert explain(seen, pinned, Config(), "/t00000").best_policy == "policy3"
 
 
-def test_bounds_and_every_promise_count() -> None:
+def test_bounds_and_every_slo_count() -> None:
     seen = snapshot(6, 2, policies=3)
     easy = Objective("/t00000", throughput_ops=1.0)
     found = explain(seen, Objectives((easy,)), Config(), "/t00000")
@@ -105,7 +105,7 @@ def test_bounds_and_every_promise_count() -> None:
     assert explain(seen, latency, Config(), "/t00000").needed_for_slo_bytes is not None
 
 
-def test_what_is_not_known_is_none_and_what_is_doubtful_is_said() -> None:
+def test_unknown_values_are_none_and_low_confidence_is_shown() -> None:
     seen = snapshot(6, 4, policies=2)
     blind = replace(seen.tenants[0], curves=None)
     doubtful = replace(seen.tenants[1], trust=Trust(False, "few"))

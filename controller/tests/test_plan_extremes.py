@@ -81,7 +81,7 @@ def test_a_record_with_a_share_that_is_no_number_is_refused() -> None:
 
 
 @pytest.mark.parametrize("capacity_iops", [1e12, 2000.0])
-def test_what_is_attainable_says_whether_it_rests_on_a_busy_device(capacity_iops: float) -> None:
+def test_the_attainable_throughput_says_whether_the_device_is_busy(capacity_iops: float) -> None:
     seen = snapshot(4, tenants=4, policies=2, capacity_iops=capacity_iops)
     asked = Objectives((Objective("/t00000", throughput_ops=1e9), Objective("*")))
     found = plan(seen, asked, Config())

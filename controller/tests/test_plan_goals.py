@@ -65,7 +65,7 @@ def two(keep: float, goal: Goal = Goal.PROPORTIONAL_FAIRNESS) -> Objectives:
     return Objectives((Objective("*", keep=keep),), goal)
 
 
-def test_nobody_is_starved_for_who_counts_faster_operations() -> None:
+def test_fairness_does_not_starve_a_tenant_with_slower_operations() -> None:
     seen = node(tenant("/fast", power(16, 0.8), threads=100.0), tenant("/slow", power(16, 0.8)))
     fair = plan(seen, two(0.0), FAR)
     total = plan(seen, two(0.0, Goal.TOTAL_THROUGHPUT), FAR)
@@ -122,7 +122,7 @@ def test_a_tenant_keeps_its_share_of_what_it_did_with_its_first_memory(
     assert found.kept_ops == 0 and found.throughput_ops < 0.9 * first
 
 
-def test_who_hits_nothing_at_any_size_gives_first() -> None:
+def test_a_tenant_without_hits_at_any_size_gives_first() -> None:
     flat = tenant("/flat", np.ones(SIZES.size), first_mib=85, limit_mib=85)
     others = [tenant(f"/{i}", power(16, 0.8), first_mib=85, limit_mib=85) for i in range(2)]
     found = plan(node(flat, *others), two(0.9), FAR)
@@ -131,7 +131,7 @@ def test_who_hits_nothing_at_any_size_gives_first() -> None:
 
 
 @pytest.mark.parametrize("first_mib", [64, 61])
-def test_what_is_kept_is_never_more_than_the_first_memory(first_mib: int) -> None:
+def test_no_tenant_keeps_more_than_its_first_memory(first_mib: int) -> None:
     """Its policy is not allowed, and the allowed one never does as much."""
     both = Curves(("lru", "bad"), SIZES, np.stack((linear(200), np.ones(SIZES.size))))
     bad = replace(tenant("/bad", linear(200), first_mib=64), curves=both)
@@ -160,7 +160,7 @@ def test_an_slo_comes_before_what_tenants_of_no_higher_priority_keep(
     assert (plain.throughput_ops >= plain.kept_ops) is not wins
 
 
-def test_where_an_slo_takes_too_much_all_others_keep_the_same_part() -> None:
+def test_all_others_keep_the_same_part_if_an_slo_takes_too_much() -> None:
     cliff = np.where(SIZES >= 160 * MIB, 0.05, 1.0)
     others = [tenant(f"/{i}", linear(200), 9.0**i, 85, 85) for i in range(2)]
     seen = node(tenant("/slo", cliff, limit_mib=85), *others)
@@ -215,7 +215,7 @@ def test_no_tenant_without_an_slo_is_planned_below_what_it_keeps(
     st.sampled_from(sorted(ALLOCATORS)),
     st.sampled_from((0.0, 0.05, 1.0)),
 )
-def test_whatever_is_to_be_kept_there_is_a_plan_within_the_budget(
+def test_every_keep_has_a_plan_within_the_budget(
     seed: int, goal: Goal, allocator: str, movement: float
 ) -> None:
     """First memories may exceed all memory, policies differ from those in force, SLOs vary."""

@@ -69,16 +69,14 @@ def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() ->
         (0, (), "only what tenants need now counts: headroom_hours is 0"),
     ],
 )
-def test_over_how_many_hours_room_is_left_is_told(
-    hours: float, known: Sequence[int], told: str
-) -> None:
+def test_the_hours_of_headroom_are_noted(hours: float, known: Sequence[int], told: str) -> None:
     before = {("a", "/web"): past_of(dict.fromkeys(known, 32))} if known else {}
     options = Options(headroom_hours=hours)
     found = consolidate(_two(256), EVERYBODY, Config(), options=options, before=before)
     assert told in found.notes
 
 
-def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
+def test_the_rest_of_a_rollout_leaves_as_much_room() -> None:
     fleet = _two(256)
     drains = _found(fleet, {}).drains
     rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
@@ -88,7 +86,7 @@ def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
         assert len(plans.as_ordered) == len(plans.anew) == drained
 
 
-def test_neither_is_it_where_the_tenant_of_the_target_was_large() -> None:
+def test_no_tenant_is_packed_onto_a_node_whose_tenant_was_large() -> None:
     fleet = _two(256)
     assert _found(fleet, {("b", "/db"): past_of({HOUR_AGO: 240})}).drains == []
     assert len(_found(fleet, {("b", "/db"): past_of({HOUR_AGO: 220})}).drains) == 1
@@ -130,14 +128,14 @@ def test_reads_of_the_past_count_as_memory_does() -> None:
         assert len(_found(fleet, before).drains) == drained
 
 
-def test_what_was_needed_and_when_is_said() -> None:
+def test_the_greatest_need_and_its_time_are_shown() -> None:
     before = {("a", "/web"): past_of({-35: 100, HOUR_AGO: 40}), ("b", "/db"): past_of({-2: 190})}
     found = _found(_two(400), before)
     (move,) = found.drains[0].moves
     assert (move.limit_bytes, move.need_bytes) == (64 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (100 * MIB, (NOON - 35) * SLOT_S)
     assert "45% of its memory" in move.why
-    assert move.why.endswith("28% and 100% by what they needed at 03:15 UTC")
+    assert move.why.endswith("28% and 100% with the needs of 03:15 UTC")
     assert any("at any time of the last 8.5 h" in note for note in found.notes)
     nothing = _found(_two(400), {})
     assert nothing.drains[0].moves[0].peak_s is None
@@ -145,7 +143,7 @@ def test_what_was_needed_and_when_is_said() -> None:
     assert any("only what tenants need now counts" in note for note in nothing.notes)
 
 
-def test_a_node_whose_tenants_needed_more_than_it_has_is_named_and_takes_nobody_in() -> None:
+def test_a_node_with_too_large_past_needs_is_named_and_receives_no_tenants() -> None:
     full = node_of("b", 300, loop_of("/db", 32, 64), loop_of("/web", 32, 64))
     fleet = [node_of("a", 256, loop_of("/cache", 32, 64)), full]
     both = {("b", name): past_of({HOUR_AGO: 200}) for name in ("/db", "/web")}
@@ -155,23 +153,21 @@ def test_a_node_whose_tenants_needed_more_than_it_has_is_named_and_takes_nobody_
     assert found.drains == []
 
 
-def test_so_many_more_fit_as_there_is_room_for_at_their_peaks() -> None:
+def test_peaks_bound_the_number_of_further_tenants() -> None:
     fleet = [node_of("a", 320, loop_of("/web", 32, 64))]
     assert _found(fleet, {}).tenants[0].more_of_this_kind == 9
     before = {("a", "/web"): past_of({HOUR_AGO: 100})}
     assert _found(fleet, before).tenants[0].more_of_this_kind == 2
 
 
-def test_nobody_needed_more_than_it_may_have_now() -> None:
+def test_past_needs_are_cut_to_the_memory_of_the_node() -> None:
     fleet = [node_of("a", 256, loop_of("/web", 32, 64)), node_of("b", 300, loop_of("/db", 32, 64))]
     before = {("a", "/web"): past_of({HOUR_AGO: 4000})}
     assert _found(fleet, before).tenants[0].peak_bytes == 256 * MIB
 
 
 @pytest.mark.parametrize(("was_mib", "drained"), [(150, 0), (20, 1), (0, 1)])
-def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
-    was_mib: int, drained: int
-) -> None:
+def test_past_needs_on_another_device_count_as_a_difference(was_mib: int, drained: int) -> None:
     """`/db` needs 188 MiB of the 256 of `b`; `/web`, which came to `a`, needs 32."""
     came = replace(past_of({HOUR_AGO: was_mib}, 0.0), moved=np.array([True]))
     found = _found(_two(256), {("a", "/web"): came})
@@ -182,7 +178,9 @@ def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
 
 
 @pytest.mark.parametrize(("last_mib", "peak_mib"), [(40, 182), (32, 182), (12, 162), (0, 150)])
-def test_what_rose_where_a_tenant_is_now_does_not_count_twice(last_mib: int, peak_mib: int) -> None:
+def test_a_need_that_rose_on_the_new_node_does_not_count_twice(
+    last_mib: int, peak_mib: int
+) -> None:
     """It needed 150 MiB more than `last_mib`, its last need there, and needs 32 MiB now."""
     last = np.array([[last_mib * MIB, 4.0, 0.5]])
     came = replace(past_of({HOUR_AGO: 150}, 150.0, {HOUR_AGO: 2.0}), moved=np.array([True]))

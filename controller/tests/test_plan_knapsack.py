@@ -153,7 +153,7 @@ def test_a_cliff_that_just_does_not_fit_is_paid_for_by_another_without_a_search(
     assert found.value == 2 * gains[6] - 15 + 71 and found.bound - found.value <= 1
 
 
-def test_a_choice_that_cannot_fit_by_one_class_is_not_lightened() -> None:
+def test_an_item_that_cannot_fit_by_changing_one_class_is_left() -> None:
     weights = np.array([[0, 10], [0, 10], [0, 10]])
     knapsack = multiple_choice_knapsack._Knapsack(
         weights, weights * 1.0, 9, np.arange(3) * weights.shape[1]

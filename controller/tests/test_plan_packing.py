@@ -97,7 +97,7 @@ def _drained(
     return moves_of(consolidate(fleet, asked, Config(), options=options))
 
 
-def test_who_is_not_movable_stays() -> None:
+def test_a_tenant_that_is_not_movable_stays() -> None:
     fleet = _roomy(3)
     assert len(_drained(fleet, EVERYBODY)) == 2
     asked = Objectives((Objective("/n0/*", movable=False), Objective("*")))
@@ -118,7 +118,7 @@ def test_an_affinity_names_nodes_or_labels() -> None:
     assert _drained(fleet, nowhere, options) == {}
 
 
-def test_who_is_to_be_apart_is_apart_whichever_says_so() -> None:
+def test_anti_affinity_counts_in_both_directions() -> None:
     fleet = _roomy(3)
     asked = Objectives(
         (
@@ -189,7 +189,7 @@ def test_options_out_of_range_are_refused() -> None:
         Options(headroom_hours=-1)
 
 
-def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:
+def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_noted() -> None:
     fleet = [
         replace(
             seen,
@@ -220,7 +220,7 @@ def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:
     assert 0 < len(spare.drains) <= len(found.drains)
 
 
-def test_a_node_that_is_closed_takes_nobody_in_and_only_those_asked_are_drained() -> None:
+def test_closed_nodes_receive_no_tenants_and_only_named_nodes_are_drained() -> None:
     fleet = _roomy(4)
     first = _drained(fleet, EVERYBODY)
     closed = next(iter(next(iter(first.values())).values()))
@@ -249,7 +249,7 @@ def test_tenants_with_an_slo_count_with_the_policies_that_they_have() -> None:
     assert (needs.policy[:, some] != present[some]).any()
 
 
-def test_a_tenant_that_missed_its_slo_with_less_needs_what_was_refuted() -> None:
+def test_a_tenant_that_missed_its_slo_in_a_rehearsal_needs_more() -> None:
     fleet = fleet_of(3, 2, 1e12)
     rows = consolidate(fleet, EVERYBODY, Config()).tenants
     before = {row.cgroup: row.least_bytes for row in rows}

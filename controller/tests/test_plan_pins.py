@@ -101,7 +101,7 @@ def test_pins_of_this_node_come_before_those_of_all_and_others_do_not_count() ->
     assert with_pins(asked, [], "here") == asked
 
 
-def test_a_pin_is_of_one_cgroup_and_no_glob() -> None:
+def test_a_pin_names_one_cgroup_and_is_no_glob() -> None:
     asked = with_pins(EVERYBODY, [Pin(cgroup="/a[12]*", policy="lru")], "node")
     assert asked.of("/a[12]*").fixed == Fixed("lru", None)
     assert asked.of("/a1").fixed is None
@@ -153,7 +153,7 @@ def test_an_slo_that_a_pin_forbids_is_held() -> None:
 
 @settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(2, 7), st.floats(0.05, 0.99), allocators)
-def test_what_is_held_may_exceed_the_budget_and_the_others_share_the_rest(
+def test_fixed_settings_may_exceed_the_budget_and_the_others_share_the_rest(
     seed: int, tenants: int, part: float, allocator: str
 ) -> None:
     seen = snapshot(seed, tenants, policies=2)

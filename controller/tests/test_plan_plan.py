@@ -154,7 +154,7 @@ def test_a_decision_is_replayed_from_its_record(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"snapshot": {"epoch": 1}}', "null", '{"x": 1}'])
-def test_what_is_no_record_is_refused(text: str) -> None:
+def test_invalid_records_are_refused(text: str) -> None:
     with pytest.raises(RecordError, match=r"^here: "):
         from_bytes(text.encode(), "here")
 
@@ -234,7 +234,7 @@ def _two(seen: Snapshot, cliff_mib: int) -> Snapshot:
     return replace(seen, tenants=tenants, node=node)
 
 
-def test_of_two_slos_that_do_not_fit_the_higher_priority_is_kept() -> None:
+def test_the_slo_of_the_higher_priority_is_met_if_only_one_fits() -> None:
     seen = _two(snapshot(2, 2, 1), cliff_mib=120)
     for winner, loser in ((0, 1), (1, 0)):
         asked = Objectives(
@@ -280,7 +280,7 @@ def test_an_infeasible_slo_is_named_with_what_is_attainable() -> None:
     assert "infeasible" in slo.why and f"{slo.attainable_ops:,.0f} ops/s" in slo.why
 
 
-def test_latency_is_promised_only_where_it_is_measured() -> None:
+def test_a_latency_slo_is_met_only_where_latency_is_measured() -> None:
     seen = _two(snapshot(2, 2, 1), cliff_mib=120)
     asked = Objectives((Objective("/t00000", latency_p99_us=1.0), Objective("*")))
     assert plan(seen, asked, Config()).slos[0].state is SloState.UNMEASURED

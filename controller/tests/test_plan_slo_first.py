@@ -54,13 +54,13 @@ def sizes_mib(found: Plan) -> list[float]:
     return [one.limit_bytes / MIB for one in found.actions]
 
 
-def test_where_all_fits_an_slo_has_its_margin_and_others_keep_what_they_had() -> None:
+def test_with_enough_memory_an_slo_has_its_margin_and_others_keep_theirs() -> None:
     first, other = sizes_mib(planned(260))
     assert first >= 200 * AIM and other >= CLIFF_MIB
 
 
 @pytest.mark.parametrize("goal", list(Goal))
-def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_rest(
+def test_kept_memory_comes_before_the_margin_above_an_slo(
     goal: Goal,
 ) -> None:
     found = planned(200, goal=goal)
@@ -69,7 +69,7 @@ def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_re
     assert found.slos[0].state is SloState.KEPT
 
 
-def test_what_others_keep_is_of_the_kernels_default_and_not_of_the_policy_in_force() -> None:
+def test_keep_is_a_share_of_the_throughput_under_the_default() -> None:
     node = a_node(200)
     first, cliff = node.tenants
     assert cliff.curves is not None

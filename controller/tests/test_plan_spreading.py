@@ -62,7 +62,7 @@ def _ahead(**mib: int) -> PastByTenant:
     return {("a", f"/{name}"): _elsewhere(size - 32) for name, size in mib.items()}
 
 
-def test_nobody_moves_while_all_fit() -> None:
+def test_no_tenant_moves_while_all_fit() -> None:
     fleet = _packed(node_of("b", 256))
     for ahead in ({}, _ahead(web=150, db=70)):
         found = _found(fleet, ahead, {"/web": "b"})
@@ -82,7 +82,7 @@ def test_one_tenant_leaves_before_its_node_is_short() -> None:
     assert FITS not in found.notes
 
 
-def test_what_it_needs_is_told_beside_what_it_gets() -> None:
+def test_a_move_shows_the_need_beside_the_limit() -> None:
     fleet = _packed(node_of("b", 256))
     large = loop_of("/web", 32, 220)
     fleet[0] = replace(fleet[0], tenants=(*fleet[0].tenants[:2], large))
@@ -92,7 +92,7 @@ def test_what_it_needs_is_told_beside_what_it_gets() -> None:
     assert move.peak_s == (NOON + SOON) * 900.0
 
 
-def test_what_is_needed_now_counts_without_a_past() -> None:
+def test_present_needs_count_without_a_past() -> None:
     large = [loop_of(name, size, 80) for name, size in (("/db", 90), ("/mail", 30), ("/web", 160))]
     stated = Objectives((Objective("/*", throughput_ops=8000.0), Objective("*")))
     fleet = [node_of("a", 256, *large), node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64))]
@@ -103,7 +103,7 @@ def test_what_is_needed_now_counts_without_a_past() -> None:
     assert any("what they needed a day ago is not known" in note for note in found.notes)
 
 
-def test_a_tenant_goes_home_where_that_has_room() -> None:
+def test_a_tenant_goes_to_its_former_node_if_that_has_room() -> None:
     others = [node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64)), node_of("d", 64)]
     ahead = _ahead(web=200, db=70, mail=60)
     fleet = _packed(*others)
@@ -113,7 +113,7 @@ def test_a_tenant_goes_home_where_that_has_room() -> None:
     assert _moves(_found(fleet, ahead, {"/web": "unknown"})) == {"/web": "c"}
 
 
-def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
+def test_immovable_tenants_stay_and_a_node_that_stays_short_is_named() -> None:
     ahead, fleet = _ahead(web=200, db=70, mail=60), _packed(node_of("b", 256))
     stays = Objectives((Objective("/web", movable=False), Objective("*")))
     assert set(_moves(_found(fleet, ahead, objectives=stays))) == {"/db", "/mail"}
@@ -126,7 +126,7 @@ def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
     assert set(_moves(_found(fleet, ahead, objectives=apart))) == {"/db", "/mail"}
 
 
-def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
+def test_no_tenant_leaves_if_the_shortage_stays_the_same() -> None:
     """No other tenant can make room for the CPUs that `/db` states."""
     small = [loop_of(name, 32, 80) for name in ("/db", "/mail", "/web")]
     fleet = [node_of("a", 256, *small, cpus=2), node_of("b", 256)]
@@ -138,7 +138,7 @@ def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
     assert _moves(_found(fleet, _ahead(web=250, mail=60), objectives=stated)) == {"/web": "b"}
 
 
-def test_who_left_first_stays_where_those_who_left_later_suffice() -> None:
+def test_the_first_leaver_stays_if_the_later_ones_suffice() -> None:
     """Each later leaver relieves one of two slots, the first one both, but of less."""
     tenants = [loop_of(name, 1, 80) for name in ("/both", "/first", "/second", "/stays")]
     fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
@@ -165,7 +165,7 @@ def test_the_loss_of_a_node_counts_where_that_is_asked() -> None:
     assert _moves(_found(roomy, ahead, options=loss)) == {"/web": "b"}
 
 
-def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> None:
+def test_the_rest_is_planned_again_for_the_ordered_nodes() -> None:
     fleet = _packed(node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64)))
     ahead = _ahead(web=200, db=70, mail=60)
     ordered = _found(fleet, ahead, {"/web": "b"}).drains
@@ -190,7 +190,7 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     assert {move.cgroup: move.to_node for move in anew.moves} == {"/web": "b", "/db": "c"}
 
 
-def test_what_consolidation_packed_by_its_night_is_spread_back_by_its_morning() -> None:
+def test_tenants_packed_at_night_are_spread_back_in_the_morning() -> None:
     fleet = [node_of(name, 256, loop_of(f"/{name}", 32, 200)) for name in "abc"]
     night = consolidate(fleet, EVERYBODY, Config())
     assert len(night.drains) == 2
@@ -206,14 +206,14 @@ def test_what_consolidation_packed_by_its_night_is_spread_back_by_its_morning() 
     assert _moves(_found(packed, ahead, homes)) == homes
 
 
-def test_hours_are_a_day_at_most() -> None:
+def test_lookahead_hours_are_at_most_a_day() -> None:
     with pytest.raises(InputError, match="lookahead_hours: 25 is out of range"):
         Options(lookahead_hours=25)
     found = _found(_packed(), {}, options=Options(lookahead_hours=0))
     assert "only what tenants need now counts: lookahead_hours is 0" in found.notes
 
 
-def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
+def test_needs_that_were_met_on_the_same_node_move_no_tenant() -> None:
     """They were there together with the node's present memory, so it was enough.
 
     If it was not, it is no less enough today.

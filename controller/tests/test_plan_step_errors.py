@@ -34,7 +34,7 @@ def curves(bars: Sequence[float], steps: Sequence[float] | None) -> Curves:
     st.booleans(),
     st.lists(st.integers(1, 120 * MIB), min_size=2, max_size=6),
 )
-def test_errors_of_all_tenants_at_once_are_those_of_one(
+def test_errors_of_many_tenants_equal_those_of_each_alone(
     told: list[tuple[float, float]], is_told: bool, sizes: list[int]
 ) -> None:
     bars, steps = zip(*told, strict=True)
@@ -90,7 +90,7 @@ def test_the_more_the_step_may_be_wrong_by_the_less_is_given() -> None:
     assert sure < 33 * MIB and 36 * MIB < less_sure < 60 * MIB and unsure > 63 * MIB
 
 
-def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> None:
+def test_a_donor_does_not_grow_by_the_error_below_its_present_limit() -> None:
     """Its misses at the present limit are measured."""
     flat = sampled((32, 64), (0.31, 0.30), 0.1, 0.1)
     found = planned((flat,), 32, 64)
@@ -116,6 +116,6 @@ def test_under_least_memory_what_is_predicted_to_change_nothing_is_given() -> No
     assert found.actions[0].limit_bytes <= 33 * MIB
 
 
-def test_who_misses_everything_gives_whatever_the_error() -> None:
+def test_a_tenant_that_misses_everything_gives_whatever_the_error() -> None:
     scan = sampled((32, 64, 128), (1.0, 1.0, 1.0), 0.5, 0.5)
     assert planned((STEEP, scan), 64, 64).actions[1].limit_bytes < 8 * MIB

@@ -15,7 +15,7 @@ SIZES = tuple(MIB * size for size in (8, 32, 128, 192))
 HAS = 96 * MIB
 
 
-def test_a_loop_that_is_just_held_is_not_told_to_be_held_with_less(tmp_path: Path) -> None:
+def test_a_loop_that_just_fits_is_not_predicted_to_fit_in_less(tmp_path: Path) -> None:
     """Between 32 and 128 MiB the curve falls from 1 to 0; nobody knows where."""
     plant = Plant([PlantTenant("/loop", {"default": scan(80 * MIB)}, HAS)], HAS, SIZES)
     here = World(tmp_path, plant, (Objective("*", throughput_ops=1.0),))

@@ -33,7 +33,7 @@ EVERYBODY = Objectives((Objective("*"),))
     st.floats(0, 1),
     st.booleans(),
 )
-def test_what_is_asked_holds_exactly(
+def test_the_asked_settings_hold_exactly(
     seed: int,
     tenants: int,
     allocator: str,
@@ -113,7 +113,7 @@ def test_the_next_cycle_is_what_the_plan_says() -> None:
     assert answer.device_share == found.device_share
 
 
-def test_a_promise_to_a_tenant_that_nobody_named_makes_it_one_that_is_planned() -> None:
+def test_an_slo_for_an_unmatched_tenant_makes_it_planned() -> None:
     seen = snapshot(5, tenants=3, policies=3)
     question = WhatIf(node="node", throughput_ops={"/t00001": 1e9})
     answer = what_if(seen, Objectives(()), Config(), question)
@@ -137,7 +137,7 @@ def test_a_tenant_that_is_observed_is_predicted_by_its_curves_where_something_is
     assert small.to_throughput_ops < large.to_throughput_ops
 
 
-def test_what_is_not_predicted_is_said() -> None:
+def test_a_missing_prediction_is_noted() -> None:
     seen = snapshot(5, tenants=2, policies=3)
     doubtful = replace(seen.tenants[0], trust=Trust(False, "too few"))
     seen = replace(seen, tenants=(doubtful, seen.tenants[1]))
@@ -147,7 +147,7 @@ def test_what_is_not_predicted_is_said() -> None:
     assert any("the model is not reliable yet" in note for note in answer.notes)
 
 
-def test_more_memory_for_the_node_goes_to_somebody_or_is_left() -> None:
+def test_more_memory_goes_to_tenants_or_stays_free() -> None:
     seen = snapshot(5, tenants=3, policies=3)
     budget = 16 * seen.node.budget_bytes
     asked = Objectives((Objective("*"),), Goal.LEAST_MEMORY)
@@ -177,7 +177,7 @@ def test_more_memory_for_the_node_goes_to_somebody_or_is_left() -> None:
         (WhatIf(node="node", throughput_ops={"/t00000": float("nan")}), r"allowed: above 0 to"),
     ],
 )
-def test_what_cannot_be_is_refused_by_key(question: WhatIf, message: str) -> None:
+def test_invalid_questions_are_refused_by_key(question: WhatIf, message: str) -> None:
     seen = snapshot(5, tenants=2, policies=2)
     with pytest.raises(InputError, match=message) as caught:
         what_if(seen, EVERYBODY, Config(), question)

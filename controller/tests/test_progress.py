@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
 
-def test_no_report_where_nobody_sees_it() -> None:
+def test_no_report_off_a_terminal() -> None:
     stream = io.StringIO()
     with Reporter(stream, Clock()) as reporter, reporter.stage("reading") as report:
         assert report is None

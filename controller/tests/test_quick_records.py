@@ -27,12 +27,12 @@ def test_fields_defaults_and_names_are_those_of_the_dataclass() -> None:
         Point()  # type: ignore[call-arg]
 
 
-def test_what_is_checked_after_the_fields_still_is() -> None:
+def test_checks_after_the_fields_still_run() -> None:
     with pytest.raises(SnapshotError, match="demand: service_us"):
         Demand(-1.0, 1.0)
 
 
-def test_one_with_slots_has_no_dictionary() -> None:
+def test_a_record_with_slots_has_no_dictionary() -> None:
     @quickly_made
     @dataclass(frozen=True, slots=True)
     class Slotted:
@@ -43,7 +43,7 @@ def test_one_with_slots_has_no_dictionary() -> None:
     assert not hasattr(Slotted(1), "__dict__")
 
 
-def test_classes_that_it_cannot_make_are_refused() -> None:
+def test_unsupported_classes_are_refused() -> None:
     @dataclass(frozen=True)
     class Filled:
         x: list[int] = field(default_factory=list)

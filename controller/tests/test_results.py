@@ -68,7 +68,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         parse_row(row, "some", "here")
 
 
-def test_those_short_of_their_goal_come_first(tmp_path: Path) -> None:
+def test_rows_that_miss_their_goal_come_first(tmp_path: Path) -> None:
     write(tmp_path / "a", {**ROW, "metric": "met"}, {**ROW, "metric": "free", "goal": None})
     write(
         tmp_path / "b",
@@ -88,7 +88,7 @@ def test_the_file_and_row_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", "\x00"])
-def test_what_is_not_an_array_of_rows_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_an_array_of_rows_is_refused(tmp_path: Path, text: str) -> None:
     write(tmp_path / "a")
     (tmp_path / "a" / "results.json").write_text(text)
     with pytest.raises(InputError, match=r"a/results.json: "):

@@ -47,7 +47,7 @@ def _taken(pilot: Autopilot) -> list[dict[str, str]]:
     return [one for one in pilot.node().get("conditions", ()) if one["kind"] == "name_taken"]
 
 
-def test_of_two_agents_the_second_is_refused_told_and_takes_over_at_the_end(
+def test_a_second_agent_is_refused_shown_and_takes_over_at_the_end(
     pilot: Autopilot,
 ) -> None:
     _start_second(pilot)
@@ -104,7 +104,7 @@ async def test_the_second_is_refused_until_the_first_ends(tmp_path: Path) -> Non
             assert (await second.hear()).welcome.interval_ms == 1000
 
 
-async def test_a_restart_that_knows_the_last_epoch_takes_over_though_nothing_told_the_end(
+async def test_a_restarted_agent_with_the_last_epoch_takes_over_at_once(
     tmp_path: Path,
 ) -> None:
     node = plant()
@@ -172,7 +172,7 @@ async def test_an_agent_that_left_leaves_its_name() -> None:
     assert sessions.enter(_hello(2), "b").acked_epoch == 0
 
 
-async def test_a_second_agent_is_told_until_it_tries_no_more(
+async def test_a_second_agent_is_shown_until_it_stops_trying(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -31,7 +31,7 @@ def _at(curves: Curves, mib: float) -> FloatArray:
     return np.array([np.interp(mib * MIB, known, row) for row in rows])
 
 
-def test_of_a_loop_nothing_hits_until_all_of_it_fits() -> None:
+def test_a_loop_has_no_hits_until_all_of_it_fits() -> None:
     told = _curves([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], bar=0.1)
     found = with_cliffs(told)
     assert _at(told, 22)[0] < 0.2
@@ -52,7 +52,7 @@ def test_policies_without_a_cliff_stay_straight_where_others_have_one() -> None:
     assert np.allclose(_at(found, 20)[1], _at(told, 20)[1])
 
 
-def test_what_may_be_chance_is_no_cliff() -> None:
+def test_a_fall_within_the_error_is_no_cliff() -> None:
     rows = [0.5, 0.49, 0.48, 0.40, 0.40, 0.38]
     assert with_cliffs(_curves(rows)).sizes_bytes.size > SIZES.size
     assert with_cliffs(_curves(rows, bar=0.05)).sizes_bytes.size == SIZES.size

@@ -71,7 +71,7 @@ def test_snapshots_that_are_lost_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-def test_totals_that_begin_anew_are_no_negative_rates(says_so: bool) -> None:
+def test_totals_that_restart_are_no_negative_rates(says_so: bool) -> None:
     node = plant()
     collector = begun(node)
     collect(node, collector, 3)
@@ -87,7 +87,7 @@ def test_totals_that_begin_anew_are_no_negative_rates(says_so: bool) -> None:
     assert seen.sample is not None and seen.sample.ops > 0
 
 
-def test_a_cgroup_made_anew_begins_anew() -> None:
+def test_a_cgroup_that_is_created_again_starts_again() -> None:
     node = plant()
     collector = begun(node)
     collect(node, collector, 3)
@@ -123,7 +123,7 @@ def test_indicators_are_counted_as_asked() -> None:
 
 
 @pytest.mark.parametrize("published_s", [1.0, 3.0, 7.0])
-def test_an_application_that_publishes_seldom_is_measured_at_its_rate(published_s: float) -> None:
+def test_an_application_that_publishes_rarely_is_measured_at_its_rate(published_s: float) -> None:
     """Each of the 7 operations a second is so many accesses, whenever the counter is published."""
     node = plant()
 
@@ -153,7 +153,7 @@ def test_an_application_that_publishes_seldom_is_measured_at_its_rate(published_
 
 
 @pytest.mark.parametrize("falls", ["application", "agent"])
-def test_a_counter_that_begins_anew_is_not_compared(falls: str) -> None:
+def test_a_counter_that_restarts_is_not_compared(falls: str) -> None:
     counter, accesses = ScrapedCounter(), 0.0
     told = []
     for second in range(1, 11):
@@ -169,7 +169,7 @@ def test_a_counter_that_begins_anew_is_not_compared(falls: str) -> None:
     assert told == rises * 2
 
 
-def test_what_was_done_while_nothing_was_scraped_is_of_that_time() -> None:
+def test_operations_during_a_scrape_outage_belong_to_the_outage() -> None:
     counter, told = ScrapedCounter(), []
     for second in range(1, 13):
         found = None if second in (5, 6, 7, 8, 9) else Scrape(7.0 * second, float(second))
@@ -179,7 +179,7 @@ def test_what_was_done_while_nothing_was_scraped_is_of_that_time() -> None:
     assert told == [None, None, 7.0, 7.0, *[None] * 5, 7.0, 7.0, 7.0]
 
 
-def test_of_an_application_that_accesses_no_pages_the_whole_time_counts() -> None:
+def test_the_whole_time_counts_for_an_application_without_page_accesses() -> None:
     counter, told = ScrapedCounter(), []
     for second in range(1, 13):
         counter.take(Scrape(21.0 * (second // 3), float(second)), Totals(0, 0, NAN, 0, 0, 0), 1.0)
@@ -330,7 +330,7 @@ def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:
         assert one.accesses_per_op == pytest.approx(1.0, rel=0.1)
 
 
-def test_read_calls_are_told_apart_beyond_32_bits_of_them() -> None:
+def test_read_calls_are_counted_beyond_32_bits() -> None:
     counters, wrap = Counters(), 1 << 32
     for time_s, counts in ((1.0, [wrap + 5, wrap - 3]), (2.0, [wrap + 5, wrap + 40])):
         totals = {"/a": Totals(100 * time_s, 0.0, 10 * time_s, 0.0, 10 * time_s, 1e3)}
@@ -370,7 +370,7 @@ def test_cpus_are_cpu_time_per_second() -> None:
     assert _seconds(Collector("n"), *fell) == [None, 2.0, None, 1.0]
 
 
-def test_cpus_that_an_agent_does_not_tell_are_not_known() -> None:
+def test_cpus_that_an_agent_does_not_report_are_unknown() -> None:
     node = plant()
     found = collect(node, begun(node), 8)
     assert found.snapshot.node.cpus is None

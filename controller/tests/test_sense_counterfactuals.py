@@ -99,7 +99,7 @@ def test_the_ends_of_the_range_are_taken(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("key", ["misses_total", "reread_pages"])
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
-def test_what_is_no_number_is_refused(key: str, value: float) -> None:
+def test_values_that_are_no_numbers_are_refused(key: str, value: float) -> None:
     with pytest.raises(InputError, match=r"^counterfactuals: a value .*allowed: 0 or more"):
         taken(tenant(**{key: [*PLAIN[key][:-1], value]}))
 
@@ -134,7 +134,7 @@ def test_a_rate_at_the_end_of_its_range_is_taken(rate: float) -> None:
         pytest.param({"misses_total": [9.0, 9.0, 9.0, 9.0, 9.0, 0.5]}, id="one total fell"),
     ],
 )
-def test_totals_that_began_anew_are_no_interval_and_the_next_is(other: dict[str, Any]) -> None:
+def test_totals_that_restarted_are_no_interval_and_the_next_are(other: dict[str, Any]) -> None:
     found = taken(tenant(), tenant(**other), tenant(**other))
     assert found[:2] == [None, None]
     assert found[2] is not None and not found[2].misses.any()
@@ -144,7 +144,7 @@ def test_another_number_of_groups_with_a_new_generation_is_no_interval() -> None
     assert taken(tenant(), tenant(generation=2, **shaped(2, 5))) == [None, None]
 
 
-def test_an_interval_that_tells_none_ends_what_was_told_before() -> None:
+def test_an_interval_without_counterfactuals_breaks_the_differences() -> None:
     found = taken(tenant(), wire.Tenant(), tenant(**LATER), tenant(**LATER))
     assert found[:3] == [None, None, None] and found[3] is not None
 

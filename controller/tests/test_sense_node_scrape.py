@@ -97,7 +97,7 @@ def test_the_application_of_a_node_is_scraped_while_it_is_looked_up(
     assert application.answers == STALE_INTERVALS + 1
 
 
-def test_urls_beyond_the_bound_are_counted_and_told_once(
+def test_urls_beyond_the_bound_are_counted_and_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(scrape_module, "URLS_MAX", 0)
@@ -125,7 +125,7 @@ def test_urls_of_hosts_and_of_nodes_are_allowed() -> None:
         assert check_url(url) == url
 
 
-def test_what_is_loopback_and_what_is_not() -> None:
+def test_loopback_addresses_are_recognised() -> None:
     loopback = ("localhost", "a.localhost", "localhost.", "127.0.0.1", "127.9.9.9", "127.1", "::1",
                 "0.0.0.0", "::", "::ffff:127.0.0.1")  # fmt: skip
     assert all(is_loopback(host) for host in loopback)

@@ -37,7 +37,7 @@ def held(cache: Cache) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_it_hits_where_the_simulation_of_a_whole_trace_does(policy: str) -> None:
+def test_a_running_cache_hits_like_the_simulation_of_a_trace(policy: str) -> None:
     keys = requests()
     found = Cache(policy, SIZE, seed=7).run(keys)
     assert found.shape == keys.shape and 0 < found.sum() < len(keys)
@@ -85,7 +85,7 @@ def test_pages_are_adopted_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_size_bounds_what_is_held_at_once_and_from_then_on(policy: str) -> None:
+def test_a_new_size_bounds_the_cache_at_once(policy: str) -> None:
     cache = Cache(policy, SIZE)
     cache.run(requests())
     before = held(cache)
@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_is_refused(policy: str, size: int, message: str)
 
 
 @pytest.mark.parametrize("refused", REFUSALS)
-def test_what_is_refused_leaves_the_cache_as_it_was(refused: str) -> None:
+def test_a_refused_change_leaves_the_cache_as_it_was(refused: str) -> None:
     one, other = Cache("sieve", SIZE), Cache("sieve", SIZE)
     one.run(requests())
     other.run(requests())

@@ -71,7 +71,7 @@ def test_looking_does_not_touch() -> None:
     assert cache.stats().requests == 3
 
 
-def test_statistics_go_on_over_a_swap_and_begin_anew_when_told() -> None:
+def test_statistics_continue_over_a_swap_until_they_are_reset() -> None:
     keys, cache = requests(), Cache("lru", SIZE)
     before = (~cache.run(keys)).sum()
     cache.swap("s3fifo", {"small_pct": 20})
@@ -127,7 +127,7 @@ def test_arrays_of_tunables_are_set_as_a_whole_and_by_element() -> None:
         (("s3fifo", 10, 1, 32, {"small_pct": 9999}), "s3fifo.small_pct: 9999 is not in"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: tuple[object, ...], message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ModelsError, match=message):
         Cache(*arguments)  # type: ignore[arg-type]
 

@@ -72,7 +72,7 @@ def test_the_optimum_is_measured_in_the_same_way() -> None:
         (0, 0, "window: 0 requests: must be 1 or more"),
     ],
 )
-def test_what_measures_nothing_is_refused(
+def test_a_warm_up_or_window_that_measures_nothing_is_refused(
     policy: str, warmup: int, window: int | None, message: str
 ) -> None:
     with pytest.raises(ModelsError, match=message):

@@ -69,7 +69,7 @@ def test_bytes_round_down_to_pages(count: int, unit: str) -> None:
         (" 2GiB ", 1 << 20, 524288),
     ],
 )
-def test_examples(text: str, footprint: int, pages: int) -> None:
+def test_examples_of_sizes(text: str, footprint: int, pages: int) -> None:
     assert parse_size(text).resolve_pages(footprint, "t") == pages
 
 
@@ -95,7 +95,7 @@ def test_larger_than_the_footprint_is_refused(footprint: int) -> None:
         parse_size(str(footprint + 1)).resolve_pages(footprint, "some.u64")
 
 
-def test_human() -> None:
+def test_human_readable_sizes() -> None:
     assert human_bytes(4096) == "4 KiB"
     assert human_bytes(1536 << 10) == "1.5 MiB"
     assert human_bytes(12) == "12 B"
@@ -114,7 +114,7 @@ def test_bytes_are_whole_numbers_with_a_unit_or_without(text: str, amount: int) 
 @pytest.mark.parametrize(
     "text", ["", "x", "-1", "4MB", "4096 pages", "0.3KiB", "1.5", "50%", "1e3"]
 )
-def test_what_is_not_bytes_is_refused(text: str) -> None:
+def test_sizes_that_are_not_bytes_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="not whole bytes"):
         parse_bytes(text)
 
@@ -136,6 +136,6 @@ def test_requests_are_a_number_or_a_share(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.0", "100%", "200%", "1.5", "5KiB", "1 2"])
-def test_what_is_neither_is_refused(text: str) -> None:
+def test_counts_that_are_neither_number_nor_share_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="not a number of requests"):
         parse_requests(text, 1000)

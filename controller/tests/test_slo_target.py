@@ -32,7 +32,7 @@ def settled(path: Path) -> World:
     return world
 
 
-def test_attainment_begins_anew_with_another_target(tmp_path: Path) -> None:
+def test_attainment_restarts_with_another_target(tmp_path: Path) -> None:
     world = settled(tmp_path)
     windows = slo(world).windows_total
     world.service.set_objective(Objective("/a", hit_ratio=HARD))
@@ -46,7 +46,7 @@ def test_attainment_begins_anew_with_another_target(tmp_path: Path) -> None:
     assert slo(world).attainment == 1.0
 
 
-def test_attainment_begins_anew_though_the_controller_is_killed(tmp_path: Path) -> None:
+def test_attainment_restarts_even_if_the_controller_is_killed(tmp_path: Path) -> None:
     world = settled(tmp_path)
     world.restart()
     world.run(2)

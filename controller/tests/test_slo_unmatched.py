@@ -38,7 +38,7 @@ def run(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     return command
 
 
-def test_what_matches_nothing_is_named_in_the_order_of_the_objectives() -> None:
+def test_unmatched_objectives_are_listed_in_their_order() -> None:
     patterns = ("/a", "/none", "/b*", "/none*", "*", "pod:shop/*", "pod:none/*", "/a*")
     workload = Workload("/a", "shop", "db", "")
     asked = Objectives(tuple(map(Objective, patterns)), workloads=(workload,))
@@ -56,7 +56,7 @@ def test_setting_says_it_once_for_what_is_set(run: Run) -> None:
     assert told == [NOTE.format("/tenants/dbb")] and 'cgroup = "/tenants/dbb"' in text
 
 
-def test_a_slash_makes_no_other_objective(run: Run) -> None:
+def test_paths_with_other_slashes_are_the_same_objective(run: Run) -> None:
     run("slo", "set", "db", "--hit-ratio", "0.5")
     run("slo", "set", "/db/", "--weight", "2")
     text, _ = run("slo", "get")
@@ -73,7 +73,7 @@ def test_applying_says_it_of_every_objective(run: Run, tmp_path: Path) -> None:
         assert run("slo", "apply", str(file), *dry)[1] == [NOTE.format("/x"), NOTE.format("/y*")]
 
 
-def test_json_lists_it_and_is_taken_back_as_it_is(run: Run, url: str) -> None:
+def test_json_lists_unmatched_objectives_and_is_accepted_again(run: Run, url: str) -> None:
     text, told = run("slo", "set", "/x", "--hit-ratio", "0.5", "--json")
     assert told == [] and json.loads(text)["unmatched"] == ["/x"]
     text, told = run("slo", "get", "--json")

@@ -103,7 +103,9 @@ def test_a_node_is_stale_after_so_many_of_its_own_intervals() -> None:
         assert fresh.is_stale
 
 
-def test_each_change_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_of_freshness_is_notified_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     tenant = PlantTenant("/a", {"default": linear(512 * MIB)}, 128 * MIB)
     here, clock = World(tmp_path, Plant([tenant], 128 * MIB, (64 * MIB, 128 * MIB))), _Clock()
     here.loop.freshness = Freshness(1.0, clock)

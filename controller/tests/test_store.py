@@ -65,7 +65,7 @@ def test_a_kill_leaves_all_of_a_cycle_or_nothing(tmp_path: Path) -> None:
         store.close()
 
 
-def test_what_is_asked_outlives_a_restart(tmp_path: Path) -> None:
+def test_objectives_and_pins_survive_a_restart(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db")
     assert store.objectives() is None
     asked = Objectives(
@@ -105,7 +105,7 @@ def test_an_end_is_that_of_the_pin_that_it_was_stored_with(
     store.close()
 
 
-def test_epochs_are_never_given_twice_and_are_above_those_of_the_node(tmp_path: Path) -> None:
+def test_epochs_are_never_used_twice_and_exceed_those_of_the_node(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db")
     first, end = store.reserve_epochs("n", 0)
     assert (first, store.reserve_epochs("n", 0)[0]) == (1, end)
@@ -247,7 +247,7 @@ def _with_history(path: Path, count: int) -> Store:
     return store
 
 
-def test_to_prune_never_holds_the_lock_for_more_than_some_rows(tmp_path: Path) -> None:
+def test_pruning_holds_the_lock_only_for_a_few_rows(tmp_path: Path) -> None:
     count = 7 * ROWS + 11
     store = _with_history(tmp_path / "c.db", count)
     held = _Held(store)

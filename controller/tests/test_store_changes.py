@@ -90,7 +90,7 @@ def test_evidence_that_an_earlier_version_stored_is_read(store: Store) -> None:
     assert found is not None and found[1] == evidence
 
 
-def test_what_cannot_be_written_gets_no_id(store: Store) -> None:
+def test_a_change_that_cannot_be_written_gets_no_id(store: Store) -> None:
     good, bad = row(1.0), row(2.0)
     bad.text = None  # type: ignore[assignment]
     with pytest.raises(Exception, match="NOT NULL"):
@@ -98,7 +98,7 @@ def test_what_cannot_be_written_gets_no_id(store: Store) -> None:
     assert (good.id, bad.id) == (0, 0) and store.count_changes(ChangeFilter()) == 4
 
 
-def test_old_rows_and_those_beyond_the_bound_are_dropped(
+def test_old_rows_and_rows_beyond_the_bound_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]

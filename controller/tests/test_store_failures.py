@@ -214,7 +214,7 @@ def test_a_full_disk_is_said_once_shown_everywhere_and_over_when_there_is_room(
     world.store.close()
 
 
-def test_a_file_that_may_not_grow_is_told_by_the_running_controller(tmp_path: Path) -> None:
+def test_a_store_that_cannot_grow_is_reported_by_the_running_controller(tmp_path: Path) -> None:
     with _running(_config(tmp_path), file_bytes=1 << 20) as client:
         for number in range(200):
             tenant = [

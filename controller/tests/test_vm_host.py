@@ -37,7 +37,7 @@ def test_a_ram_disk_is_used_where_the_kernel_has_one(tmp_path: Path) -> None:
     assert host.initial_ram_disk(image) == tmp_path / "initrd"
 
 
-def test_what_the_build_complains_of_is_passed_on(
+def test_errors_of_the_kernel_build_are_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = tmp_path / "build"
@@ -54,7 +54,7 @@ def test_a_missing_qemu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         run(Machine(), ["true"])
 
 
-def test_missing_memory_is_told_in_numbers() -> None:
+def test_missing_memory_is_reported_in_numbers() -> None:
     with pytest.raises(VmError, match=r"--memory 1048576M: needs \d+M .* \d+M are available"):
         run(Machine(memory_bytes=1 << 40), ["true"])
 
@@ -120,7 +120,7 @@ def test_a_stream_keeps_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"".join(seen) == b"abcdefg"
 
 
-def test_folders_of_the_dead_are_swept_and_those_of_the_living_stay(
+def test_folders_of_ended_processes_are_removed_and_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

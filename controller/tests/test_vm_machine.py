@@ -64,7 +64,7 @@ def test_sizes(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "2g", "-1G", "1.5G", "2GB", "many", "9999999999G"])
-def test_a_size_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_size_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--disk"):
         size_bytes("--disk", text)
 

@@ -146,7 +146,7 @@ def check_ranking(detail: TenantDetail, shown: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(details())
-def test_what_explain_says_agrees_with_its_numbers(detail: TenantDetail) -> None:
+def test_the_words_of_explain_agree_with_its_numbers(detail: TenantDetail) -> None:
     shown = text(*explain.explained(detail, 100))
     lines = [line for line in shown.splitlines() if line.startswith("SLO ")]
     assert len(lines) == len(detail.tenant.slos)
@@ -177,7 +177,7 @@ def check_status(row: TenantView, shown: str) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(details(), st.booleans())
-def test_what_status_says_agrees_with_its_numbers(detail: TenantDetail, stale: bool) -> None:
+def test_the_words_of_status_agree_with_its_numbers(detail: TenantDetail, stale: bool) -> None:
     row = detail.tenant
     if stale:
         row = stale_tenant(row, "stale: no snapshot")
@@ -206,7 +206,7 @@ def test_numbers_beside_each_other_are_in_their_order(first: float, other: float
 
 
 @given(st.none() | st.floats(0.01, 1e6), st.none() | st.floats(0, 1e6))
-def test_what_a_decision_says_of_a_tenant_agrees_with_its_row(
+def test_the_words_of_a_decision_agree_with_its_numbers(
     predicted: float | None, measured: float | None
 ) -> None:
     said = against_prediction(Reading(ops=predicted), Reading(ops=measured))
@@ -222,7 +222,7 @@ def test_what_a_decision_says_of_a_tenant_agrees_with_its_row(
 @given(
     st.integers(1, 1 << 20), st.integers(1, 1 << 20), st.booleans(), st.booleans(), st.booleans()
 )
-def test_what_is_said_of_the_least_memory_agrees_with_its_row(
+def test_the_words_about_the_least_memory_agree_with_its_row(
     limit: int, least: int, promised: bool, kept: bool, known: bool
 ) -> None:
     limit, least = 4096 * limit, 4096 * least

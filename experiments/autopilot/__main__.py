@@ -78,7 +78,7 @@ def report(timeline: Timeline, chosen: scenario.Scenario, out: Path, as_json: bo
     """Print the table or its numbers, and write both plots and every sample to `out`."""
     rows = comparison.rows(timeline, chosen.windows(timeline.last_s), chosen.slos)
     if not rows:
-        raise watching.DemoError(f"nothing to compare after {timeline.last_s:.0f} s of samples")
+        raise watching.DemoError(f"no windows to compare after {timeline.last_s:.0f} s of samples")
     plots = [out / "autopilot.svg", out / "autopilot.png"]
     plot(timeline, chosen.slos, [chosen.change_s], plots)
     samples = out / "autopilot.json"
@@ -89,15 +89,19 @@ def report(timeline: Timeline, chosen: scenario.Scenario, out: Path, as_json: bo
         return
     screen = console()
     screen.print(comparison.table(rows))
-    screen.print(f"plots: {plots[0]} and .png; every sample: {samples}", soft_wrap=True)
+    screen.print(f"plots: {plots[0]} and .png; all samples: {samples}", soft_wrap=True)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make run", description="The autopilot, demonstrated.")
+    parser = argparse.ArgumentParser(
+        prog="make run", description="Run a demonstration of the autopilot."
+    )
     parser.add_argument("--node", choices=sorted(WAYS), default="simulated")
-    parser.add_argument("--seconds", type=float, help="how long each side runs (90; vm: 180)")
-    parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C")
-    parser.add_argument("--json", action="store_true", help="the table's numbers as JSON on stdout")
+    parser.add_argument(
+        "--seconds", type=float, help="duration of each side (default: 90; vm: 180)"
+    )
+    parser.add_argument("--stay", action="store_true", help="run until Ctrl-C")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON on stdout")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "run")
     arguments = parser.parse_args()
     if arguments.seconds is None:

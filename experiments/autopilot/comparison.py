@@ -82,7 +82,7 @@ def _cells(side: Summary) -> list[str]:
 
 def table(found: Sequence[Row]) -> Table:
     """Return the table of one or more windows, with a line for all tenants of each window."""
-    result = new_table("kernel default, equal static limits -> autopilot (both measured)")
+    result = new_table("kernel default with equal static limits -> autopilot (both measured)")
     add_columns(result, ["window", "tenant"], justify="left")
     for name in ("", "-> "):
         result.add_column(f"{name}policy", no_wrap=True)

@@ -43,8 +43,8 @@ def _steered(views: Mapping[tuple[str, str], TenantView]) -> list[tuple[str, Ten
 def status_table(tenants: Sequence[TenantView], seconds: float, left: float | None) -> Table:
     """Return a row per tenant of the autopilot, with the default's hit ratio and throughput."""
     views = {split(tenant.cgroup): tenant for tenant in tenants}
-    end = "Ctrl-C ends it" if left is None else f"{left:.0f} s to go"
-    table = new_table(f"autopilot, {seconds:.0f} s, {end}; in brackets the kernel's default")
+    end = "Ctrl-C ends the run" if left is None else f"{left:.0f} s left"
+    table = new_table(f"autopilot, {seconds:.0f} s, {end}; the kernel's default in brackets")
     add_columns(table, ["tenant", "policy"], justify="left")
     add_columns(table, ["memory", "hit ratio", "ops/s"])
     add_columns(table, ["SLO", "last decision"], justify="left")

@@ -60,7 +60,7 @@ class _Silence:
                 self._moved[node.name] = (node.last_seen_s, now)
             elif now - at > SILENCE_SECONDS:
                 why = node.problem or ("connected" if node.connected else "gone")
-                raise DemoError(f"{node.name}: nothing new for {SILENCE_SECONDS:g} s ({why})")
+                raise DemoError(f"{node.name}: no snapshot for {SILENCE_SECONDS:g} s ({why})")
 
 
 def follow(

@@ -18,7 +18,7 @@ COMMAND = "experiments/autopilot_cost/run"
 GOAL_PCT = 1.0
 FAMILY = "autopilot.cost"
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the agent costs: results
+# Overhead of the agent: results
 
 Written by `experiments/autopilot_cost/run` from `results.json`; README.md says what is measured.
 """

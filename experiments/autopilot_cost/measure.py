@@ -129,5 +129,5 @@ def _paired(
         if all((mode, percent, repeat) in costs for mode in MODES)
     ]
     if not found:
-        raise GuestError(f"nothing was measured with {percent}% of the file in the cgroup")
+        raise GuestError(f"no measurement succeeded with {percent}% of the file in the cgroup")
     return found

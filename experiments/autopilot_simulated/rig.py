@@ -121,7 +121,7 @@ class Run:
     def _between(self, cgroup: str, from_s: float, to_s: float) -> tuple[Look, Look]:
         inside = [one for one in self.looks[cgroup] if from_s <= one.time_s <= to_s]
         if len(inside) < 2:
-            raise RigError(f"{cgroup}: fewer than two looks from {from_s:g} s to {to_s:g} s")
+            raise RigError(f"{cgroup}: fewer than two observations from {from_s:g} s to {to_s:g} s")
         return inside[0], inside[-1]
 
 
@@ -255,7 +255,7 @@ async def _finished(
         looks = sum(map(len, run.looks.values()))
         if not waiting.done() and (ended.done() or looks == seen):
             last = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
-            raise RigError(f"the agent did not come to its end: {' / '.join(last)}")
+            raise RigError(f"the agent did not end: {' / '.join(last)}")
         seen = looks
     ended.cancel()
 

@@ -40,13 +40,13 @@ def _arguments() -> argparse.Namespace:
         "names", nargs="*", metavar="POLICY", help="a policy, default or mglru.native"
     )
     parser.add_argument("--kernel", default="patched", choices=("patched", "stock"))
-    parser.add_argument("--streams", help="streams to play, by comma (default: all)")
+    parser.add_argument("--streams", help="streams to play, separated by commas (default: all)")
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="play nothing; simulate the plays of the last run again",
+        help="only simulate the plays of the last run again",
     )
-    parser.add_argument("--out", type=Path, help="folder for what is written")
+    parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -26,7 +26,7 @@ FULL_TENANTS, FULL_GOAL_MS, MEMORY_GOAL_KIB = 100, 5.0, 32.0
 GAP_GOAL_PCT = 0.1
 OTHERS = ("annealing", "proportional", "static")
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the control loop gives and costs: results
+# Quality and cost of the control loop: results
 
 Written by `experiments/control_loop/run` from `results.json`; README.md says what is measured.
 """

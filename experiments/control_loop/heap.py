@@ -72,7 +72,7 @@ def _measured(tenants: int) -> int:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = BLOCKS.search(done.stderr)
     if found is None:
-        raise RuntimeError("this Python does not tell how much its small objects take")
+        raise RuntimeError("this Python does not report the memory of its small objects")
     return int(done.stdout) + int(found[1].replace(",", ""))
 
 

@@ -104,7 +104,7 @@ def _maximum(weights: Sequence[IntArray], worths: Sequence[FloatArray], budget: 
         options={"time_limit": SECONDS_MAX, "mip_rel_gap": REL_GAP},
     )
     if found.x is None:
-        raise RuntimeError(f"the referee found nothing: {found.message}")
+        raise RuntimeError(f"the reference solver found no solution: {found.message}")
     return Verdict(-float(found.fun), -float(found.mip_dual_bound))
 
 

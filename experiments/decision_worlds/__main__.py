@@ -16,7 +16,7 @@ from experiments.shared.rows import ROOT, Row, commit, machine, merge
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/decision_worlds/run"
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# Changes without merit: results
+# Changes that gain nothing: results
 
 Written by `experiments/decision_worlds/run` from `results.json`; README.md says what is measured.
 """

@@ -153,7 +153,7 @@ def play(node: Node) -> list[Course]:
             course.decisions = world.service.history(one.cgroup, limit=HISTORY)[::-1]
         world.store.close()
     if limits != [one.limit_bytes for one in run.plant.tenants]:
-        raise RuntimeError("memory moved: it was to be of no use to anybody")
+        raise RuntimeError("memory moved, although this world gives no tenant a use for it")
     return run.courses
 
 

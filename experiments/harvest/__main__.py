@@ -45,7 +45,7 @@ STOPS = "stops"
 UNSEEN = "unseen"
 QUICK_PARTS = ("10", ADOPTION)
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the autopilot harvests of the gain of policies: results
+# Share of the policies' gain that the autopilot reaches: results
 
 Written by `experiments/harvest/run` from `results.json`; README.md says what is measured.
 """
@@ -197,7 +197,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, default=SEEDS, help=f"number of seeds (default: {SEEDS})"
     )
-    parser.add_argument("--checkout", type=Path, help="a built checkout that has the guard")
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        help="a built checkout with the earlier decider, for the part guard",
+    )
     parser.add_argument(
         "--runs", type=int, default=1, help="runs of vm; 0: only collect earlier runs (default: 1)"
     )
@@ -215,7 +219,7 @@ def _arguments() -> argparse.Namespace:
             parser.error(f"unknown part {part!r} (known: {', '.join(parts)})")
     is_guard = GUARD in arguments.parts
     if is_guard != (arguments.checkout is not None) or (is_guard and len(arguments.parts) > 1):
-        parser.error(f"--checkout: for the part {GUARD!r}, which is run alone")
+        parser.error(f"--checkout: required by the part {GUARD!r}, which runs alone")
     for name, least in (("runs", 0), ("first", 1)):
         if not least <= getattr(arguments, name) <= 999:
             parser.error(f"--{name} {getattr(arguments, name)}: must be {least} to 999")

@@ -107,7 +107,7 @@ def run_steps(guest: Guest, steps: Sequence[Step]) -> dict[str, str]:
         left = [step for step in left if not _outcome(guest, step)]
         if left:
             (guest.out / f"{left[0].name}.failed").write_text(f"{trouble}\n", "utf-8")
-            say(f"{left[0].name}: the machine ended: {trouble}")
+            say(f"{left[0].name}: the virtual machine ended: {trouble}")
             left = left[1:]
     return outputs_of(guest, steps)
 

@@ -18,7 +18,7 @@ EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "make bench-kernel"
 GOALS = {"unattached": 0.1, "noop": 1.7}
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the framework costs: results
+# Overhead of the kernel framework: results
 
 Written by `make bench-kernel` from `results.json`; README.md says what is measured and how.
 """
@@ -90,7 +90,7 @@ def main() -> int:
         "--kernel",
         default=measure.KERNEL,
         choices=(measure.KERNEL, "patched"),
-        help="for `hits` and `misses`; patched: static branches read their keys from memory",
+        help="kernel for `hits` and `misses`; in `patched`, static branches read memory",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; results go to build/")
     arguments = parser.parse_args()

@@ -156,7 +156,7 @@ def overhead_pct(found: Costs, mode: str, base: str) -> dict[int, list[float]]:
             for i in sorted(runs.keys() & others.keys())
         ]
     if not any(overheads.values()):
-        raise GuestError(f"nothing was measured of {mode} and {base}")
+        raise GuestError(f"no measurement succeeded of both {mode} and {base}")
     return overheads
 
 

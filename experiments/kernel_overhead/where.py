@@ -115,7 +115,7 @@ def profiles(kernel: str, modes: Sequence[Mode], sizes: Sizes) -> Profiles:
     ]
     outputs = run_steps(replace(plain, machine=machine, out=OUT / f"{kernel}-guest"), steps)
     if len(outputs) < len(steps):
-        raise GuestError("a run failed, and which marks are whose is not known")
+        raise GuestError("a run failed, so the marks cannot be assigned to runs")
     reads = measure.JOBS * sizes.reads_per_job
     return {
         (mode.name, percent): per_read(OUT / kernel, number * MARKS, symbols, reads)
@@ -141,8 +141,10 @@ def _table(found: dict[str, dict[str, float]], percent: int, rows: int) -> Table
 def main() -> int:
     """Return 0 when every mode has been measured."""
     parser = argparse.ArgumentParser(prog="where", description=__doc__)
-    parser.add_argument("--rows", type=int, default=25, help="functions in each table")
-    parser.add_argument("--reads", type=int, default=1000, help="reads by each of the 8 jobs")
+    parser.add_argument("--rows", type=int, default=25, help="number of functions in each table")
+    parser.add_argument(
+        "--reads", type=int, default=1000, help="number of reads of each of the 8 jobs"
+    )
     arguments = parser.parse_args()
     sizes = Sizes(reads_per_job=arguments.reads)
     found = profiles(STOCK.kernel, [STOCK], sizes)

@@ -31,7 +31,7 @@ def _pack() -> Path:
     if archive.is_file():
         return archive
     if not SOURCES.is_file():
-        raise SkippedError(f"{SOURCES}: not there (install linux-source-6.12)")
+        raise SkippedError(f"{SOURCES}: not found (install linux-source-6.12)")
     say(f"unpacking {SOURCES}")
     folder = BUILD / "tree"
     shutil.rmtree(folder, ignore_errors=True)

@@ -86,5 +86,5 @@ def measure(policies: Sequence[str], names: frozenset[str], sizes: Sizes) -> dic
     outputs = run_steps(guest, steps)
     found = {policy: runs_of(text, names) for policy, text in outputs.items()}
     if not found.get(NO_POLICY):
-        raise GuestError("nothing was measured without a policy")
+        raise GuestError("no measurement without a policy succeeded")
     return found

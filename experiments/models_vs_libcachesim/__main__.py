@@ -32,7 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="tiny sizes, whose figures mean nothing; by default written to build/bench-quick",
+        help="tiny sizes whose figures have no meaning; results go to build/bench-quick by default",
     )
     parser.add_argument("--out", type=Path, help="folder for results.json, table.md and plots")
     arguments = parser.parse_args()
@@ -62,12 +62,12 @@ def main() -> int:
             return 1
         results = merge(folder / "results.json", rows)
     if not results:
-        context.say("nothing was measured")
+        context.say("no benchmark ran")
         return 0
     table.write(results, folder / "table.md")
     plots.write(results, folder)
     short = [result for result in results if result.status == "short"]
-    context.say(f"{len(results)} results in {folder}, {len(short)} short of their goal")
+    context.say(f"{len(results)} results in {folder}, {len(short)} miss their goal")
     for result in short:
         print(f"{result.metric}: {result.value:.4g}, goal {result.goal:g} {result.unit}")
     return 0

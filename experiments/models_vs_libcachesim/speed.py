@@ -148,7 +148,7 @@ def run_tuned(context: Context) -> list[Row]:
     size_pages = int(context.zipf_pages * SIZE_SHARE)
     peer = _open_peer(context)
     if peer is None:
-        raise SkippedError("needs the peer")
+        raise SkippedError("needs libcachesim")
     peer.calibrate(context, size_pages)
     found = _measure(context, keys, size_pages, peer, CLASSES)
     rows = []

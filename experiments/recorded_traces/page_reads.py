@@ -128,7 +128,7 @@ class Tracker:
         try:
             status = os.stat(path)
         except OSError:
-            self.not_recorded["files gone before they were looked at"] += 1
+            self.not_recorded["files removed before they were examined"] += 1
             return OpenFile()
         if not stat.S_ISREG(status.st_mode) or status.st_dev in self._pseudo:
             return OpenFile()

@@ -133,7 +133,7 @@ def summary(recording: Recording, records: NDArray[np.void], seconds: float) -> 
     tracker = recording.tracker
     not_recorded = dict(tracker.not_recorded)
     if recording.parser.lines_not_understood:
-        not_recorded["lines of strace not understood"] = recording.parser.lines_not_understood
+        not_recorded["lines of strace that were not parsed"] = recording.parser.lines_not_understood
     per_task = np.bincount(records["task"], minlength=len(tracker.tasks) + 1)
     pages = np.unique(records[["device", "inode", "index"]])
     return {
@@ -164,9 +164,9 @@ def record(command: list[str], out: Path, limits: tuple[float, int]) -> dict[str
     recording.run()
     records = page_records(recording.tracker.reads)
     if recording.status and recording.stopped_by is None:
-        raise RecordError(f"{command[0]}: exit status {recording.status}, nothing written")
+        raise RecordError(f"{command[0]}: exit status {recording.status}; no trace was written")
     if not len(records):
-        raise RecordError(f"{command[0]}: read no page of a regular file, nothing written")
+        raise RecordError(f"{command[0]}: read no page of a regular file; no trace was written")
     _models.write_records(str(out), records)
     return summary(recording, records, time.monotonic() - start)
 
@@ -195,7 +195,7 @@ def main() -> int:
     for row in sorted(tasks, key=lambda row: -row["records"])[:TASKS_SHOWN]:
         print(f"task {row['task']} ({row['command']}): {row['records']} records")
     if len(tasks) > TASKS_SHOWN:
-        print(f"and {len(tasks) - TASKS_SHOWN} tasks with fewer")
+        print(f"and {len(tasks) - TASKS_SHOWN} tasks with fewer records")
     return 0
 
 

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn grids_without_sizes_are_empty() {
         assert!(size_grid(0, 10).is_empty());
         assert!(size_grid(10, 0).is_empty());
         assert!(geometric_size_grid(20, 10, 5).is_empty());

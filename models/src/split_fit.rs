@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn what_made_the_times_is_found() {
+    fn the_parameters_behind_the_times_are_found() {
         let [service, accesses] = problem(300.0, 2.0, 2.0).best([1.0, 50.0]);
         assert!((service / 300.0 - 1.0).abs() < 1e-4, "{service}");
         assert!((accesses / 2.0 - 1.0).abs() < 1e-4, "{accesses}");
     }
 
     #[test]
-    fn what_would_be_below_its_bound_stays_there() {
+    fn a_parameter_below_its_bound_stays_at_the_bound() {
         let misses: Vec<f64> = (4..40).map(|i| 25.0 * f64::from(i)).collect();
         let seen: Vec<f64> = misses.iter().map(|us| (3.0 * us - 250.0).ln()).collect();
         let one = SplitProblem::new(&seen, &misses, &[10.0; 36], [2.0, 0.5], LOW, HIGH).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_ends_the_search_where_it_began() {
+    fn values_that_are_no_numbers_end_the_search_where_it_began() {
         let one = SplitProblem::new(&[f64::NAN], &[1.0], &[1.0], [1.0, 0.5], LOW, HIGH).unwrap();
         assert_eq!(one.best([7.0, 3.0]).map(f64::to_bits), [7.0_f64, 3.0].map(f64::to_bits));
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn invalid_measurements_are_refused() {
         let refused = |warmup_requests, window_requests, requests| {
             let measure = Measure { warmup_requests, window_requests };
             measure.windows_of(requests).unwrap_err().to_string()

@@ -76,7 +76,7 @@ fn lirs_takes_what_is_read_after_a_swap_for_lir_and_not_what_it_took_over() {
 }
 
 #[test]
-fn what_does_not_fit_makes_room_for_itself() {
+fn adopted_pages_that_do_not_fit_evict_others() {
     let mut small = instance(find("lru").unwrap(), 4);
     small.adopt(&[1, 2, 3, 4, 5, 6, 6]).unwrap();
     assert_eq!(small.resident_keys(), [3, 4, 5, 6]);
@@ -99,7 +99,7 @@ fn the_log_of_evictions_is_bounded_and_says_what_it_lost() {
 
 proptest! {
     #[test]
-    fn what_came_and_did_not_go_is_resident(
+    fn pages_added_and_not_removed_are_resident(
         policy in 0..policies().len(),
         capacity in 1u64..60,
         keys in prop::collection::vec(0u64..80, 1..400),

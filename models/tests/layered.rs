@@ -164,7 +164,7 @@ int main(void)
 "#;
 
 #[test]
-fn what_a_policy_keeps_is_apart_from_what_the_model_keeps() {
+fn the_state_of_a_policy_is_separate_from_that_of_the_model() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name);
     let model = find(MODEL).unwrap();

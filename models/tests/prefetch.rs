@@ -68,14 +68,14 @@ fn a_sequential_stream_is_read_by_windows_of_linux() {
 }
 
 #[test]
-fn streams_of_one_open_file_are_told_apart_by_linux() {
+fn linux_distinguishes_streams_of_one_open_file() {
     let streams = [of_file(1, 0..2000), of_file(1, 4000..6000)];
     let stats = run("linux", &interleaved(&streams));
     assert!(stats.misses < 10 && stats.ahead.wasted == 0, "{stats:?}");
 }
 
 #[test]
-fn what_a_policy_leaves_to_the_kernel_is_what_linux_does() {
+fn a_policy_that_declines_reads_like_linux() {
     for accesses in [of_file(1, 0..4096), random(500)] {
         let (linux, stride) = (run("linux", &accesses), run("stride", &accesses));
         assert_eq!(stride.asked, stride.declined);
@@ -105,7 +105,7 @@ fn a_stride_backwards_is_served() {
 }
 
 #[test]
-fn strided_streams_of_one_file_are_told_apart_by_where_they_are() {
+fn strided_streams_of_one_file_are_distinguished_by_their_place() {
     let streams = [
         of_file(1, (0..2000).step_by(5)),
         of_file(1, (7000..8000).step_by(9)),
@@ -156,7 +156,7 @@ fn threads_do_not_blur_each_others_pattern_for_leap() {
 }
 
 #[test]
-fn what_is_read_ahead_and_never_used_is_wasted_once_it_is_evicted() {
+fn unused_pages_read_ahead_are_wasted_once_evicted() {
     // The starts of many files, each of which linux takes for a stream.
     let accesses: Vec<Access> =
         (0..4000).map(|file| Access { file: file + 1, ..Access::default() }).collect();
@@ -244,7 +244,7 @@ fn writes_wait_for_nothing_and_use_what_was_read_ahead() {
 }
 
 #[test]
-fn what_is_evicted_unread_depends_on_the_policy_that_evicts() {
+fn the_eviction_policy_decides_which_unread_pages_are_evicted() {
     // Hot pages and one stream: the stream pushes out less where hot pages are told apart.
     let hot = (0..20_000).map(|i| page_hash(i) % 300 * 13);
     let scan = (0..20_000).map(|i| 4000 + i % 4000);

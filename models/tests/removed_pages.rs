@@ -57,7 +57,7 @@ fn pages_of_removed_files_take_no_room() {
 }
 
 #[test]
-fn what_others_keep_in_memory_hits_at_every_size() {
+fn pages_kept_by_others_hit_at_every_size() {
     let mut bank = bank();
     let keys: Vec<u64> = (0..HOT).collect();
     let shared: Vec<u64> = (5000..5000 + 3 * HOT).collect();

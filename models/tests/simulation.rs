@@ -253,7 +253,7 @@ fn tasks_follow_their_accesses_into_the_sample() {
 }
 
 #[test]
-fn what_makes_no_bank_is_refused() {
+fn invalid_banks_are_refused() {
     let make = |sampling, sizes: &[u64], half_life| {
         let config = BankConfig {
             policies: vec![find("lru").unwrap().into()],

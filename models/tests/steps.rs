@@ -165,7 +165,7 @@ fn most_of_the_error_of_a_zipf_curve_is_not_in_a_step_of_memory() {
 }
 
 #[test]
-fn where_everything_is_sampled_only_the_chance_of_which_accesses_came_is_left() {
+fn only_the_error_of_the_accesses_is_left_if_everything_is_sampled() {
     for policy in ["lru", "s3fifo"] {
         let curve = online(&zipf(1.2), policy, (1.0, 1.0, 1));
         for (point, error) in curve.step_stderr.iter().enumerate() {

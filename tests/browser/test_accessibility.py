@@ -46,9 +46,7 @@ def violations(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_shuts_anybody_out(
-    shown: Autopilot, open_page: Open, name: str, scheme: str
-) -> None:
+def test_no_page_violates_axe(shown: Autopilot, open_page: Open, name: str, scheme: str) -> None:
     page = open_page(shown.address, PAGES[name], scheme)
     expect(page.locator("header .state.live")).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
@@ -65,7 +63,7 @@ def test_no_page_shuts_anybody_out(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_of_a_phone_shuts_anybody_out(shown: Autopilot, open_page: Open, name: str) -> None:
+def test_no_page_on_a_phone_violates_axe(shown: Autopilot, open_page: Open, name: str) -> None:
     page = open_page(shown.address, PAGES[name], width=390)
     expect(page.locator("header .state.live")).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
@@ -98,7 +96,9 @@ def test_an_empty_page_says_what_to_do_next(alone: Autopilot, open_page: Open, n
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_is_stale_is_said_on_every_page(left: Autopilot, open_page: Open, name: str) -> None:
+def test_a_stale_node_is_shown_on_every_page_without_violations(
+    left: Autopilot, open_page: Open, name: str
+) -> None:
     page = open_page(left.address, PAGES[name])
     expect(page.locator("header .state.live")).to_be_visible()
     if name in ("fleet", "tenant"):
@@ -107,7 +107,7 @@ def test_what_is_stale_is_said_on_every_page(left: Autopilot, open_page: Open, n
     assert violations(page) == []
 
 
-def test_what_axe_would_find_is_found(shown: Autopilot, open_page: Open) -> None:
+def test_a_violation_is_found(shown: Autopilot, open_page: Open) -> None:
     page = open_page(shown.address)
     expect(page.locator("header .state.live")).to_be_visible()
     page.evaluate("document.querySelector('#search').labels[0].remove()")

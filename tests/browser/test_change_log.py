@@ -74,7 +74,7 @@ def test_pin_keeps_what_a_change_led_to(
 
 
 @pytest.mark.parametrize("kind", [one for one in ChangeKind if one not in OF_TENANTS])
-def test_what_is_no_setting_of_a_tenant_is_not_pinned(
+def test_a_change_without_a_setting_cannot_be_pinned(
     shared: Autopilot, open_page: Open, kind: ChangeKind
 ) -> None:
     page = open_page(shared.address)
@@ -122,7 +122,7 @@ def test_a_row_opens_to_its_evidence_over_time(shared: Autopilot, open_page: Ope
     expect(chart).to_have_count(0)
 
 
-def test_filters_are_asked_of_the_controller_and_said_in_the_address(
+def test_filters_are_sent_to_the_controller_and_kept_in_the_address(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = open_page(shared.address, "#/changes")

@@ -84,7 +84,9 @@ def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
     expect(page.get_by_text("None: no node's tenants fit on the others.")).to_be_visible()
 
 
-def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_page: Open) -> None:
+def test_a_drain_shows_which_tenants_move_where_and_at_what_cost(
+    shared: Autopilot, open_page: Open
+) -> None:
     page = _show(shared, open_page, nodes=3, drains=DRAINS)
     story = page.get_by_role("article", name="Drain beta")
     expect(story.get_by_role("heading")).to_contain_text("1. beta frees 512 MiB")
@@ -165,7 +167,7 @@ ROLLOUT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_a_rollout_measured_is_told_apart_from_what_is_predicted(
+def test_measurements_of_a_rollout_are_marked_apart_from_predictions(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = open_page(shared.address)
@@ -229,7 +231,7 @@ def _cells(page: Page, node: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.locator("th, td").all_inner_texts()] for row in rows]
 
 
-def test_a_rehearsal_that_is_going_on_tells_since_when_how_long_yet_and_what_each_does(
+def test_a_running_rehearsal_shows_its_times_and_each_tenant(
     shared: Autopilot, open_page: Open
 ) -> None:
     own = _rehearsed("/own", **STAYS, kind="keep", target=900.0, before_ops=1000.0, after_ops=980.0)
@@ -240,7 +242,7 @@ def test_a_rehearsal_that_is_going_on_tells_since_when_how_long_yet_and_what_eac
     page = _rehearsals(shared, open_page, judged, _rehearsal("gamma", "not begun"))
     heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
     expect(heading).to_contain_text("beta since 2026-")
-    expect(heading).to_contain_text("SLOs are judged with the memory of afterwards")
+    expect(heading).to_contain_text("SLOs are judged with the planned memory")
     expect(heading).to_contain_text("12 s to go if all is met, predicted")
     assert _cells(page, "beta") == [
         ["/web", "alpha", "96 MiB", "4,200", "5,000", "4,100", "throughput 4,000 op/s", "3 of 3",
@@ -254,21 +256,21 @@ def test_a_rehearsal_that_is_going_on_tells_since_when_how_long_yet_and_what_eac
     expect(waits.get_by_role("heading")).to_have_text("gamma not rehearsed yet")
 
 
-def test_before_memory_is_taken_only_what_is_measured_as_it_is_is_told(
+def test_before_memory_is_taken_only_present_measurements_are_shown(
     shared: Autopilot, open_page: Open
 ) -> None:
     none = {"kind": None, "target": None, "after_ops": None, "windows": 0, "met": 0}
     told = _rehearsal("beta", "measuring", left_s=75.0, tenants=[_rehearsed("/web", **none)])
     page = _rehearsals(shared, open_page, told)
     heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
-    expect(heading).to_contain_text("everybody is measured as it is")
+    expect(heading).to_contain_text("all tenants are measured with their present memory")
     expect(heading).to_contain_text("1 min 15 s to go")
     assert _cells(page, "beta") == [
         ["/web", "alpha", "96 MiB", "4,200", "5,000", NONE, NONE, NONE, NONE]
     ]
 
 
-def test_a_rehearsal_that_was_missed_tells_by_whom_by_how_much_and_until_when(
+def test_a_missed_rehearsal_names_the_tenant_the_shortfall_and_the_time(
     shared: Autopilot, open_page: Open
 ) -> None:
     web = _rehearsed(
@@ -308,7 +310,7 @@ def test_a_rehearsal_goes_on_while_it_is_looked_at_and_is_passed(
     expect(heading).to_contain_text("passed at 2026-", timeout=9_000)
 
 
-def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:
+def test_one_node_alone_shows_that_there_is_no_other(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page, nodes=1)
     expect(page.get_by_text("None: there is no other node")).to_be_visible()
 

@@ -64,7 +64,7 @@ def _color_and_width(look: str) -> str:
     return re.sub(r"(\S+\)).* (\S+)$", r"\1 \2", look)
 
 
-def test_what_holds_what_is_best_and_the_default_stand_out(
+def test_the_policy_in_force_the_best_and_the_default_stand_out(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = _show(shared, open_page)
@@ -84,7 +84,7 @@ def test_what_holds_what_is_best_and_the_default_stand_out(
     assert key is not None and key["width"] >= 24
 
 
-def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -> None:
+def test_the_legend_highlights_any_line(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page)
     entry, muted = _entry(page, "policy03"), _look(_entry(page, "policy04"))
     plain = _look(entry)
@@ -146,7 +146,7 @@ def _candidates() -> list[str]:
     return sorted(name for name, one in found.items() if one.get("autopilot"))
 
 
-def test_candidates_are_told_apart_without_their_colour(shared: Autopilot, open_page: Open) -> None:
+def test_candidates_differ_without_their_colour(shared: Autopilot, open_page: Open) -> None:
     page, found = open_page(shared.address), _detail(shared)
     names = ["default", *_candidates()]
     curves = found["curves"]

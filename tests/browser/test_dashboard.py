@@ -92,7 +92,7 @@ def test_an_slo_under_a_glob_keeps_all_that_the_glob_says(
         shared.http.put("/objectives", json=before).raise_for_status()
 
 
-def test_what_is_refused_is_said(shared: Autopilot, open_page: Open) -> None:
+def test_a_refusal_is_shown(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     page.get_by_label("Limit, MiB").fill("1000000")
     page.get_by_role("button", name="Pin", exact=True).first.click()
@@ -100,7 +100,7 @@ def test_what_is_refused_is_said(shared: Autopilot, open_page: Open) -> None:
     assert shared.tenants()["/t/loop"]["pinned_limit_bytes"] is None
 
 
-def test_a_pin_of_somebody_else_arrives_by_itself(shared: Autopilot, open_page: Open) -> None:
+def test_a_pin_by_another_person_appears_by_itself(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     policy = page.get_by_test_id("policy")
     expect(policy).to_be_visible()
@@ -185,7 +185,7 @@ def test_a_change_arrives_is_explained_and_reverted(pilot: Autopilot, open_page:
         pilot.until(lambda: pilot.tenants()[one["cgroup"]]["policy"] == one["from_policy"])
 
 
-def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open) -> None:
+def test_a_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open) -> None:
     shared.until(lambda: shared.tenants()["/t/kv"]["trusted"])
     page = open_page(shared.address, "#/what-if?node=n")
     then = page.get_by_test_id("then /t/kv")
@@ -210,7 +210,9 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     assert all(row["pinned_policy"] is None for row in shared.tenants().values())
 
 
-def test_what_if_asks_again_once_the_controller_is_back(pilot: Autopilot, open_page: Open) -> None:
+def test_a_what_if_is_repeated_once_the_controller_is_back(
+    pilot: Autopilot, open_page: Open
+) -> None:
     page = open_page(pilot.address, "#/what-if?node=n")
     then, figure = page.get_by_test_id("then /t/kv"), re.compile(r"\d")
     expect(then).to_contain_text(figure)
@@ -234,7 +236,7 @@ def _range_s(url: str) -> float | None:
     return float(asked["until"][0]) - float(asked["since"][0])
 
 
-def test_a_range_of_time_is_asked_of_the_controller_and_said_in_the_address(
+def test_a_time_range_is_sent_to_the_controller_and_kept_in_the_address(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = open_page(shared.address, TENANT)
@@ -245,7 +247,7 @@ def test_a_range_of_time_is_asked_of_the_controller_and_said_in_the_address(
     expect(page).to_have_url(re.compile("range=6h"))
 
 
-def test_a_what_if_question_is_said_in_the_address(shared: Autopilot, open_page: Open) -> None:
+def test_a_what_if_question_is_kept_in_the_address(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, "#/what-if?node=n")
     page.get_by_label("Policy of /t/loop").select_option("sieve")
     page.get_by_label("Throughput SLO of /t/kv").fill("1234")
@@ -315,9 +317,7 @@ def test_a_theme_that_was_chosen_stays(shared: Autopilot, open_page: Open) -> No
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
-def test_a_controller_that_goes_away_is_said_and_found_again(
-    pilot: Autopilot, open_page: Open
-) -> None:
+def test_a_lost_controller_is_shown_and_found_again(pilot: Autopilot, open_page: Open) -> None:
     page = open_page(pilot.address)
     expect(page.locator("header .state.live")).to_be_visible()
     pilot.kill("controller")

@@ -54,7 +54,9 @@ def test_another_page_begins_with_its_content(guarded: Autopilot, open_page: Ope
     expect(page.locator("main")).to_be_focused()
 
 
-def test_a_button_that_goes_leaves_it_to_its_panel(guarded: Autopilot, open_page: Open) -> None:
+def test_a_button_that_disappears_passes_the_focus_to_its_panel(
+    guarded: Autopilot, open_page: Open
+) -> None:
     page = _enter(guarded, open_page)
     _row(page, "/t/loop").press("Enter")
     page.get_by_label("Policy", exact=True).select_option("mru")

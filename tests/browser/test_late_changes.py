@@ -92,7 +92,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
     end(found)
 
 
-def test_charts_are_made_anew_for_another_tenant(shared: Autopilot, open_page: Open) -> None:
+def test_charts_are_created_again_for_another_tenant(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, "#/tenant?node=n&cgroup=/t/kv")
     expect(page.get_by_role("heading", name="/t/kv")).to_be_visible()
     expect(page.locator(CHARTS).first).to_be_visible()
@@ -125,7 +125,7 @@ def _shorter(route: Route, rows: list[dict[str, Any]], known: list[int]) -> None
 
 
 @pytest.mark.parametrize("left", [30, 3])
-def test_a_list_that_becomes_shorter_than_it_is_scrolled(
+def test_a_scrolled_list_that_becomes_shorter_shows_its_rows(
     shared: Autopilot, open_page: Open, left: int
 ) -> None:
     one = shared.tenants()["/t/kv"]
@@ -173,7 +173,7 @@ def test_sums_and_rows_of_the_fleet_change_together(shared: Autopilot, open_page
     ).to_have_text("2")
 
 
-def test_what_is_on_trial_is_said_whatever_the_policies_are_called(
+def test_a_trial_is_shown_whatever_the_policies_are_called(
     shared: Autopilot, open_page: Open
 ) -> None:
     trial = {

@@ -26,7 +26,7 @@ def _best_hit_ratio(pilot: Autopilot, limit_bytes: int) -> float:
     return 1 - float(min(rows))
 
 
-def test_what_costs_an_slo_is_asked_before_it_is_done(pilot: Autopilot, open_page: Open) -> None:
+def test_an_order_that_misses_an_slo_asks_first(pilot: Autopilot, open_page: Open) -> None:
     """The SLO is half way between the hit ratios at the floor and at 16 MiB: the pin misses it."""
     pilot.until(lambda: _tenant(pilot)["trusted"])
     tenant = _tenant(pilot)
@@ -49,7 +49,7 @@ def test_what_costs_an_slo_is_asked_before_it_is_done(pilot: Autopilot, open_pag
     expect(page.get_by_text(cost)).to_be_visible()
     assert _tenant(pilot)["pinned_limit_bytes"] is None
     pin.click()
-    dialog.get_by_role("button", name="Do it all the same").click()
+    dialog.get_by_role("button", name="Proceed anyway").click()
     expect(page.get_by_text(f"/t/kv: pinned to limit {least_mib} MiB")).to_be_visible()
     pilot.until(lambda: _tenant(pilot)["pinned_limit_bytes"] == least_mib * MIB)
 

@@ -86,19 +86,21 @@ def test_there_are_as_many_reports_as_asked_for(steps: dict[str, Told]) -> None:
     assert all(report["lost_events"] == 0 for report in steps["known"]["reports"])
 
 
-def test_its_memory_is_as_stated(steps: dict[str, Told]) -> None:
+def test_the_memory_of_cachestat_is_as_documented(steps: dict[str, Told]) -> None:
     # Each of three busy cgroups has 3 MiB of curves, twice while they change, and a working set.
     assert 0 < steps["count"]["memory_kib"] < (24 + 3 * (2 * 3 + 1)) * 1024
 
 
-def test_cgroups_with_processes_are_there_and_the_busy_ones_come_first(
+def test_cgroups_with_processes_are_listed_busiest_first(
     cgroups: dict[str, Told],
 ) -> None:
     assert set(cgroups) == {"/cold", "/tight", "/loop", "/idle"}
     assert list(cgroups)[-1] == "/idle"
 
 
-def test_what_was_read_once_is_cold(steps: dict[str, Told], cgroups: dict[str, Told]) -> None:
+def test_pages_that_were_read_once_are_cold(
+    steps: dict[str, Told], cgroups: dict[str, Told]
+) -> None:
     cold = cgroups["/cold"]
     resident = (ONCE_MIB + HOT_MIB) * MIB
     assert cold["file_bytes"] == pytest.approx(resident, rel=0.03)
@@ -115,7 +117,7 @@ def test_what_was_read_once_is_cold(steps: dict[str, Told], cgroups: dict[str, T
     assert f"file {cold['file_bytes']}" in steps["known"]["stat"]["cold"]
 
 
-def test_of_a_file_that_does_not_fit_the_share_that_is_cached_hits(
+def test_the_cached_share_of_a_large_file_hits(
     steps: dict[str, Told], cgroups: dict[str, Told]
 ) -> None:
     tight = cgroups["/tight"]
@@ -139,7 +141,7 @@ def test_of_a_file_that_does_not_fit_the_share_that_is_cached_hits(
     assert len(sizes) > 30 and sizes == sorted(sizes)
 
 
-def test_readahead_makes_hits_of_what_is_read_anew_all_the_time(
+def test_readahead_turns_reads_of_a_loop_into_hits(
     steps: dict[str, Told], cgroups: dict[str, Told]
 ) -> None:
     assert _means(steps, "/loop", "hit_ratio") > 0.9
@@ -151,7 +153,7 @@ def test_readahead_makes_hits_of_what_is_read_anew_all_the_time(
     assert loop["working_set_bytes"] == pytest.approx(LOOP_MIB * MIB, rel=0.1)
 
 
-def test_of_an_idle_cgroup_nothing_is_predicted(cgroups: dict[str, Told]) -> None:
+def test_an_idle_cgroup_has_no_prediction(cgroups: dict[str, Told]) -> None:
     idle = cgroups["/idle"]
     assert (idle["accesses"], idle["hit_ratio"], idle["cold_bytes"]) == (0, None, None)
     assert re.fullmatch(r"no accesses in \d+ s", idle["distrust"])
@@ -208,7 +210,7 @@ def test_an_agent_beside_it_counts_the_same_and_goes_on(steps: dict[str, Told]) 
         ("no root", 1, "takes root"),
     ],
 )
-def test_what_is_missing_is_named_in_one_line(
+def test_a_missing_requirement_is_named_in_one_line(
     steps: dict[str, Told], step: str, status: int, words: str
 ) -> None:
     told = steps[step]

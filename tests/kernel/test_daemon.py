@@ -186,7 +186,7 @@ def test_systemd_starts_a_killed_agent_again_which_adopts_what_was_set(
     assert (ended["Result"], ended["ExecMainStatus"], ended["policy"]) == ("success", "0", "lfu")
 
 
-def test_what_nobody_confirms_is_undone_when_the_controller_is_gone(
+def test_an_unconfirmed_change_is_undone_when_the_controller_is_gone(
     steps: dict[str, Told], mortal: Controller
 ) -> None:
     told = steps["trial"]

@@ -97,6 +97,6 @@ def test_large_folios_count_for_all_of_their_pages(steps: dict[str, Told]) -> No
     assert told["refaults"] == told["stat"]["workingset_refault_file"] > 1000
 
 
-def test_pages_of_others_and_pages_that_are_gone_are_told(steps: dict[str, Told]) -> None:
+def test_pages_of_others_and_removed_pages_are_reported(steps: dict[str, Told]) -> None:
     assert steps["elsewhere"]["elsewhere"] == 100
     assert steps["removes"]["removals"] == 450

@@ -135,7 +135,7 @@ def test_a_kill_leaves_the_old_policy_or_the_new_one() -> None:
         assert {policy for name, _, policy, _, _ in kills if name == command} == policies
 
 
-def test_readmes_tell_what_the_verifier_says_today(tmp_path: Path) -> None:
+def test_readmes_agree_with_the_verifier(tmp_path: Path) -> None:
     result = guest(agent.find(os.environ), "policy", "verify", "--json")
     assert result.returncode == 0, result.errors
     file = tmp_path / "verdicts.json"

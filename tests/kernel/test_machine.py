@@ -62,7 +62,7 @@ def test_only_scratch_folders_and_shares_can_be_written(survey: Result, share: P
     assert (share / "from_guest").read_text("utf-8") == "written\n"
 
 
-def test_what_policies_need_is_mounted(survey: Result) -> None:
+def test_file_systems_that_policies_need_are_mounted(survey: Result) -> None:
     lines = survey.errors.splitlines()
     assert {"memory", "io", "cpu"} <= set(lines[3].split())
     assert lines[4:6] == ["bpf_fs", "tracefs"]
@@ -81,7 +81,7 @@ def test_the_kernels_log_is_kept(survey: Result) -> None:
     assert 0 < survey.cpu_seconds < survey.seconds * 2
 
 
-def test_a_panic_is_told_with_its_cause(patched_kernel: Path) -> None:
+def test_a_panic_is_reported_with_its_cause(patched_kernel: Path) -> None:
     with pytest.raises(VmError, match=r"the guest's kernel failed: .*sysrq") as caught:
         run(Machine(timeout_seconds=300), ["sh", "-c", "echo c > /proc/sysrq-trigger"])
     assert "sysrq_handle_crash" in caught.value.console

@@ -49,7 +49,7 @@ def test_tenants_come_and_go(steps: dict[str, Told]) -> None:
     assert all(told["seen"]["failed_reads_total"] == 0 for told in steps.values() if "seen" in told)
 
 
-def test_what_tenants_do_is_seen(steps: dict[str, Told]) -> None:
+def test_accesses_of_tenants_are_seen(steps: dict[str, Told]) -> None:
     assert steps["hello"]["kind"] == "cache_ext"
     tenants = steps["read"]["seen"]["tenants"]
     for tenant in tenants.values():
@@ -89,7 +89,7 @@ def test_policies_follow_one_another(steps: dict[str, Told], policy: str) -> Non
     assert told["policy"] == policy
 
 
-def test_pages_that_a_readahead_policy_had_read_are_told_while_it_is_there(
+def test_pages_of_a_readahead_policy_are_reported_while_it_is_attached(
     steps: dict[str, Told],
 ) -> None:
     told = steps["ahead"]

@@ -104,19 +104,19 @@ def bucket_us(bucket: int) -> float:
     return (4 + bucket % 4) * float(2 ** (bucket // 4)) / 4
 
 
-def test_of_a_large_read_every_page_is_looked_at(steps: dict[str, Told]) -> None:
+def test_every_page_of_a_large_read_is_recorded(steps: dict[str, Told]) -> None:
     # Four times what the kernel looks at in one call; the test above checks that nothing was lost.
     assert steps["whole"]["read_calls"] == 1
     assert steps["whole"]["records"] == steps["whole"]["accesses"] == FILE_PAGES
 
 
-def test_pages_that_are_charged_to_others_are_told(steps: dict[str, Told]) -> None:
+def test_pages_that_are_charged_to_others_are_reported(steps: dict[str, Told]) -> None:
     assert {step: told["elsewhere"] for step, told in steps.items() if told["elsewhere"]} == {
         "elsewhere": 100
     }
 
 
-def test_pages_that_are_gone_are_told(steps: dict[str, Told]) -> None:
+def test_removed_pages_are_reported(steps: dict[str, Told]) -> None:
     # Two files of 300 pages each: one is removed, and half of the other is cut off.
     assert steps["removes"]["removals"] == 450
     assert steps["forgets"]["removals"] == FILE_PAGES
@@ -152,7 +152,7 @@ def test_faults_are_the_kernels_own(steps: dict[str, Told]) -> None:
 
 
 @pytest.mark.usefixtures("steps")
-def test_a_trace_tells_each_access(folder: Path) -> None:
+def test_a_trace_has_each_access(folder: Path) -> None:
     found = list(records(folder / "sequential.cptrace"))
     assert [record[3] for record in found] == list(range(FILE_PAGES))
     assert len({record[1:3] + record[4:7] for record in found}) == 1

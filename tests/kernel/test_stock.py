@@ -162,7 +162,7 @@ def test_only_the_splices_are_missing_and_counted_as_reads(steps: dict[str, Told
         assert told["records"] == told["accesses"]
 
 
-def test_whole_reads_pages_of_others_and_pages_that_are_gone_are_told(
+def test_whole_reads_pages_of_others_and_removed_pages_are_reported(
     steps: dict[str, Told],
 ) -> None:
     assert steps["whole"]["read_calls"] == 1 and steps["whole"]["accesses"] == 4096

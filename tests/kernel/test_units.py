@@ -72,13 +72,13 @@ def test_a_cgroup_below_a_delegated_unit_is_written_to(steps: dict[str, Told]) -
     assert told["after"] == {"unit": "infinity", "file": "max"}
 
 
-def test_what_systemd_oomd_may_kill_is_told(steps: dict[str, Told]) -> None:
+def test_units_that_systemd_oomd_may_kill_are_reported(steps: dict[str, Told]) -> None:
     conditions = steps["reloaded"]["seen"]["tenants"][OWN]["conditions"]
     expected = "systemd-oomd may kill it: ManagedOOMMemoryPressure=kill of t-own.service"
     assert [one["message"] for one in conditions] == [expected]
 
 
-def test_the_doctor_tells_who_else_manages_memory(steps: dict[str, Told]) -> None:
+def test_the_doctor_lists_other_programs_that_manage_memory(steps: dict[str, Told]) -> None:
     checks = steps["doctor"]["checks"]
     assert checks["systemd"]["status"] == "works"
     assert checks["ManagedOOM"]["status"] == "note"

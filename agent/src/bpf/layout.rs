@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_a_cgroup_are_told_from_one_look_to_the_next() {
+    fn losses_of_a_cgroup_are_differences_between_two_reads() {
         let bytes: Vec<u8> = (1..=6_u64).flat_map(u64::to_ne_bytes).collect();
         let (now, rest_pages) = decode_share(&bytes).unwrap();
         let of = |dropped_events, unsampled_pages, untracked_calls| Losses {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_the_kernel_end_with_what_was_not_sampled_and_tell_when_they_began_anew() {
+    fn counts_of_the_kernel_have_unsampled_pages_and_show_a_restart() {
         let words = (1..=KERNEL_COUNTS_BYTES / WORD).map(|word| word as u64);
         let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
         let (counts, unsampled_pages) = Counts::from_kernel(&bytes).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_working_set_is_cold() {
+    fn pages_beyond_the_working_set_are_cold() {
         // Uniform accesses to 8 MiB: misses fall evenly up to that size.
         let exact = curves(&[(2, 0.75), (4, 0.5), (8, 0.0), (16, 0.0), (32, 0.0)], 0.0);
         assert_eq!(found(&exact, 32, 0.0), Some((24, 24)));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_misses_or_everything_the_ends_bound_the_rise() {
+    fn the_range_of_miss_ratios_bounds_the_error() {
         for ratio in [0.0, 1.0] {
             let mut flat = curves(&[(4, ratio), (8, ratio), (16, ratio), (32, ratio)], 0.009);
             flat.error_bar = vec![0.008; 8];
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_curve_does_not_reach_nothing_is_known() {
+    fn sizes_outside_the_curve_have_no_prediction() {
         let flat = curves(&[(4, 0.0), (8, 0.0)], 0.0);
         assert_eq!(found(&flat, 8, 1.0), Some((4, 4)), "below 4 MiB nothing is known");
         assert_eq!((found(&flat, 3, 1.0), found(&flat, 9, 1.0)), (None, None));

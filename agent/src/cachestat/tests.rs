@@ -71,7 +71,7 @@ fn a_loop_over_a_quarter_of_the_cache_leaves_the_rest_cold() {
 }
 
 #[test]
-fn cgroups_that_come_are_watched_from_then_on_and_those_that_go_are_not_shown() {
+fn new_cgroups_are_watched_and_removed_ones_are_not_shown() {
     let fake = Fake::new(&["/a", "/b"]);
     let source = Source::new();
     let mut stat = stat(&fake, &source, &["[ab]*"], 8);
@@ -119,7 +119,7 @@ fn under_another_policy_the_curve_is_not_trusted() {
 }
 
 #[test]
-fn lost_events_are_told_once() {
+fn lost_events_are_reported_once() {
     let fake = Fake::new(&["/a"]);
     let source = Source::new();
     let mut stat = stat(&fake, &source, &[], 1);

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn without_patterns_it_is_those_in_which_processes_are() {
+    fn without_patterns_cgroups_with_processes_are_watched() {
         let fake =
             Fake::new(&["/system.slice", "/system.slice/db.service", "/pod", "/pod/a", "/pod/a/b"]);
         // This cgroup lacks the memory controller, so its accesses count for the one above.

@@ -70,7 +70,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn what_is_above_comes_first_and_files_are_left_out() {
+    fn parents_come_first_and_files_are_left_out() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("a/b/c")).unwrap();
         fs::write(root.path().join("a/file"), "").unwrap();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_away_is_empty_and_what_is_no_directory_is_an_error() {
+    fn a_removed_directory_is_empty_and_a_file_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let (gone, file) = (root.path().join("gone"), root.path().join("file"));
         fs::write(&file, "").unwrap();

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_terminal_has_colours_and_only_if_nobody_forbids_them() {
+    fn only_a_terminal_without_no_color_has_colours() {
         assert!(may_colour(true, None));
         assert!(may_colour(true, Some(OsStr::new(""))));
         assert!(!may_colour(true, Some(OsStr::new("1"))));

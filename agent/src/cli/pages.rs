@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_told_in_the_same_line() {
+    fn pages_that_were_not_read_are_counted_in_the_same_line() {
         let mut done = PagesRead { pages: 640, ..PagesRead::default() };
         assert_eq!(told(&done), "640 pages (2.5 MiB) read\n");
         done.past_end = 3;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_listed_is_told_in_the_same_line() {
+    fn pages_that_were_not_listed_are_counted_in_the_same_line() {
         let mut found = PageList::default();
         let mut written = Written { files: 7, pages: 256, ..Written::default() };
         assert_eq!(listed(&found, written), "256 pages (1.0 MiB) of 7 files");

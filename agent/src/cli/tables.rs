@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_flush_right_and_a_reason_is_told() {
+    fn numbers_are_flush_right_and_a_reason_is_shown() {
         let ejected =
             row("/c/b", "policy lfu\nstate ejected\nowner 42\nreason too slow\nadded 5\n");
         let running = row("/c/long", "policy lfu\nstate running\nowner 42\nreason -\nadded 1234\n");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cgroup_is_shown_with_keys_this_version_does_not_know() {
+    fn a_cgroup_is_shown_with_unknown_keys() {
         let text = one_row(&row("/c", "policy lfu\nstate running\nowner 42\nnew_key 9\n"));
         assert!(text.contains("\ncgroup_id  42\n") && text.ends_with("new_key    9\n"), "{text}");
     }

@@ -123,7 +123,7 @@ fn tls_goes_with_https() {
 }
 
 #[test]
-fn what_may_be_held_is_found_in_a_file_with_mistakes_elsewhere() {
+fn keys_for_a_release_are_read_from_a_file_with_mistakes_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("agent.toml");
     let load = |text: &str| {

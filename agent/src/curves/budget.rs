@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_page_cache_has_more_events_and_a_large_one_those_of_the_setting() {
+    fn a_small_page_cache_has_more_events_than_the_setting() {
         let mut unknown = Budget::new(2000.0, 1.0);
         let base = rates(&mut unknown, 1e5, 60)[59] * 1e5;
         for (pages, times) in [(1 << 20, 1.0), (4096, 1.0), (2048, 2.0), (1024, 4.0), (1, 4.0)] {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_ceiling_and_says_nothing_of_silence() {
+    fn the_rate_stops_at_its_ceiling_and_silence_does_not_change_it() {
         let mut budget = Budget::new(2000.0, 1.0 / 64.0);
         for _ in 0..50 {
             budget.update(SECOND, 10, 1000, 0.1);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_candidates_are_told_the_default_first() {
+    fn the_default_is_the_first_candidate() {
         let told = fed(&[1, 2, 1]).tell("default", 100 * PAGE_BYTES).unwrap().unwrap();
         assert_eq!(told.policies[0], wire::DEFAULT_POLICY);
         assert!(told.policies.contains(&"wtinylfu".to_owned()), "{:?}", told.policies);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_no_candidate_leaves_when_it_is_not_in_force_any_more() {
+    fn a_policy_that_is_no_candidate_is_dropped_when_replaced() {
         let mut tenant = fed(&[1, 2, 1]);
         let size = 100 * PAGE_BYTES;
         tenant.tell("mru", size).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_names_is_a_candidate_whether_in_force_or_not() {
+    fn configured_policies_are_candidates_in_force_or_not() {
         let config = CurvesConfig { policies: vec!["mru".into()], ..CurvesConfig::default() };
         let mut tenant = TenantCounterfactuals::new(&config, u64::MAX, 0);
         for in_force in ["default", "mru", "default"] {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_page_cache_there_is_nothing_to_tell() {
+    fn without_a_page_cache_there_are_no_counterfactuals() {
         let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX, 0);
         assert_eq!(tenant.tell("default", 100).unwrap(), None);
         assert_eq!(tenant.bytes(), 0);

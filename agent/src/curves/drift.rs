@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_to_and_fro_has_a_bar_as_wide() {
+    fn curves_that_move_to_and_fro_have_a_bar_as_wide() {
         assert!(after(&[0.2, 0.6, 0.2, 0.6, 0.2]) > 0.4);
         let settled = [0.2, 0.6, 0.2, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5];
         assert_eq!(after(&settled), 0.0);

@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_tenant_may_have_follows_its_share(share in 0u64..1 << 40) {
+        fn the_bounds_of_a_tenant_follow_its_share(share in 0u64..1 << 40) {
             let all = CurvesConfig::default();
             let one = all.with_share(share);
             prop_assert!(one.max_bytes <= all.max_bytes && one.sample_pages <= all.sample_pages);

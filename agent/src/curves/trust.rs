@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_bar_and_tolerance_agrees() {
+    fn a_measurement_within_bar_and_tolerance_agrees() {
         let mut trust = Trust::new(TrustLimits::default());
         assert!(after(&mut trust, &[0.365; 20]));
         assert!(!after(&mut trust, &[0.385; 20]));
     }
 
     #[test]
-    fn what_is_missing_counts_at_once_and_is_named() {
+    fn missing_data_count_at_once_and_are_named() {
         let good = window(0.3);
         let cases = [
             (Window { samples: 5, ..good }, "warming up: 5 sampled"),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_state_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
         let (store, found) = Store::open(&below).unwrap();

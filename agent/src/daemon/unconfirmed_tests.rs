@@ -85,7 +85,7 @@ fn a_change_is_undone_when_its_time_is_over_and_not_before() {
 }
 
 #[test]
-fn what_is_renewed_waits_on_and_only_by_its_name() {
+fn a_renewed_change_waits_and_needs_its_name() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
     assert_eq!(answer(&mut unconfirmed, about(7, 1_000), NOW + 900).0, Outcome::Unchanged);
@@ -99,7 +99,7 @@ fn what_is_renewed_waits_on_and_only_by_its_name() {
 }
 
 #[test]
-fn what_is_confirmed_stays_and_only_by_its_name() {
+fn a_confirmed_change_stays_and_needs_its_name() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
     assert_eq!(answer(&mut unconfirmed, about(8, 0), NOW).0, Outcome::Refused);
@@ -157,7 +157,7 @@ fn a_newer_trial_takes_the_place_of_the_last() {
 }
 
 #[test]
-fn a_way_back_that_fails_is_tried_again() {
+fn a_rollback_that_fails_is_tried_again() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 60_000), Outcome::Applied);
     let mut now = NOW + 60_000;
@@ -178,7 +178,7 @@ fn a_way_back_that_fails_is_tried_again() {
 }
 
 #[test]
-fn a_policy_that_someone_else_put_there_is_left_alone() {
+fn a_policy_that_another_program_attached_is_left_alone() {
     for (now, left_alone) in [("mru", true), ("lfu", false), ("s3fifo", false)] {
         let mut unconfirmed = nothing();
         did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
@@ -220,7 +220,7 @@ fn a_clock_set_back_makes_no_change_live_longer() {
 }
 
 #[test]
-fn without_a_way_back_all_is_as_ever() {
+fn an_action_without_a_rollback_is_not_on_trial() {
     let mut unconfirmed = nothing();
     let plain = wire::Action { policy: Some("lfu".into()), ..of("/a", 1) };
     assert_eq!(unconfirmed.admit(&[plain, of("/a", 1)], NOW), [None, None]);
@@ -228,7 +228,7 @@ fn without_a_way_back_all_is_as_ever() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_named() {
+fn invalid_values_are_refused_and_named() {
     let mut unconfirmed = nothing();
     let back = wire::Setting { policy: None, limit_bytes: Some(0) };
     let cases = [
@@ -247,7 +247,7 @@ fn what_makes_no_sense_is_refused_and_named() {
 }
 
 #[test]
-fn what_was_undone_of_tenants_that_are_gone_is_forgotten() {
+fn undone_changes_of_removed_tenants_are_forgotten() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
     let back = unconfirmed.overdue(&seen(), NOW + 1_000).remove(0);
@@ -258,7 +258,7 @@ fn what_was_undone_of_tenants_that_are_gone_is_forgotten() {
 }
 
 #[test]
-fn the_whole_way_back_of_what_waits_is_told() {
+fn the_whole_rollback_of_a_waiting_change_is_reported() {
     let mut unconfirmed = nothing();
     assert_eq!(unconfirmed.told(&seen()[0], NOW), None);
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
@@ -279,7 +279,7 @@ fn the_whole_way_back_of_what_waits_is_told() {
 }
 
 #[test]
-fn of_two_that_wait_each_is_told_in_turn_as_the_other_is_renewed() {
+fn two_waiting_changes_are_reported_in_turn() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
     did(&mut unconfirmed, &limit(of("/a", 1), 64, 32), Outcome::Applied);
@@ -294,7 +294,7 @@ fn of_two_that_wait_each_is_told_in_turn_as_the_other_is_renewed() {
 }
 
 #[test]
-fn a_limit_that_someone_else_sets_is_not_taken_back() {
+fn a_limit_that_another_program_sets_is_not_rolled_back() {
     let mut unconfirmed = nothing();
     let mut yielded = tenant("/a", 1, "lfu", 90);
     let trial = limit(of("/a", 1), 64, 100);
@@ -308,7 +308,7 @@ fn a_limit_that_someone_else_sets_is_not_taken_back() {
 }
 
 #[test]
-fn a_way_back_that_takes_long_is_gone_to_its_end_also_by_the_next_agent() {
+fn a_long_rollback_is_finished_by_the_next_agent() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &limit(of("/a", 1), 96, 64), Outcome::Applied);
     let mut tenants = [tenant("/a", 1, "lfu", 96)];
@@ -334,7 +334,7 @@ fn a_way_back_that_takes_long_is_gone_to_its_end_also_by_the_next_agent() {
 }
 
 #[test]
-fn what_is_undone_to_its_end_is_on_disk_as_agents_before_this_one_have_it() {
+fn finished_rollbacks_are_stored_as_by_earlier_versions() {
     let mut unconfirmed = nothing();
     did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
     let text = serde_json::to_string(&unconfirmed).unwrap();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_can_do_without_is_no_illness() {
+    fn a_missing_optional_feature_is_healthy() {
         let works = Check::works("a", "yes");
         assert!(is_healthy(&[works.clone(), Check::without("b", "no", "do")]));
         assert!(!is_healthy(&[works.clone(), Check::missing("b", "no", "do")]));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_somebody_set_are_told() {
+    fn limits_set_by_others_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         for (path, high) in [("a/b", "max\n"), ("a", "4096\n"), ("c", "max\n")] {
             fs::create_dir_all(dir.path().join(path)).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_the_first_are_named() {
+    fn the_first_of_many_names_are_shown() {
         let names: Vec<String> = (1..=5).map(|n| n.to_string()).collect();
         assert_eq!(named(&names), "1, 2, 3 and 2 more");
         assert_eq!(named(&names[..3]), "1, 2, 3");

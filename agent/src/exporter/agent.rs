@@ -116,9 +116,9 @@ impl AgentMetrics {
         let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
             registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
         };
-        histogram("observe", "What a look at all tenants takes", &self.observe_seconds);
-        histogram("apply", "What an action of a plan takes", &self.apply_seconds);
-        histogram("store", "What writing the state to disk takes", &self.store_seconds);
+        histogram("observe", "Duration of an observation of all tenants", &self.observe_seconds);
+        histogram("apply", "Duration of an action of a plan", &self.apply_seconds);
+        histogram("store", "Duration of writing the state to disk", &self.store_seconds);
     }
 
     fn register_session(&self, registry: &mut Registry) {
@@ -133,15 +133,15 @@ impl AgentMetrics {
         let failed = "Attempts to connect that failed and sessions that broke";
         counter("sessions_failed", failed, &self.sessions_failed);
         counter("snapshots_sent", "Snapshots sent", &self.snapshots_sent);
-        let dropped = "Snapshots that a slow session had no room for";
+        let dropped = "Snapshots dropped because the session was too slow";
         counter("snapshots_dropped", dropped, &self.snapshots_dropped);
-        let deferred = "Curves that had to wait for one of the next snapshots";
+        let deferred = "Curves deferred to a later snapshot";
         counter("curves_deferred", deferred, &self.curves_deferred);
-        let left_out = "Tenants that had no room in a snapshot";
+        let left_out = "Tenants left out because a snapshot had no room for them";
         counter("tenants_left_out", left_out, &self.tenants_left_out);
         let missed = "Snapshots that no plan answered in time";
         counter("plans_missed", missed, &self.plans_missed);
-        counter("plans_overrun", "Plans for which there was no room", &self.plans_overrun);
+        counter("plans_overrun", "Plans dropped because the queue was full", &self.plans_overrun);
         let acks = "Acknowledgements that could not be sent";
         counter("acks_dropped", acks, &self.acks_dropped);
     }
@@ -155,12 +155,12 @@ impl AgentMetrics {
         registry.register("leases_expired", expired, self.leases_expired.clone());
         let waiting = "Changes on trial that are neither confirmed nor undone";
         registry.register("changes_unconfirmed", waiting, self.changes_unconfirmed.clone());
-        let undone = "Changes undone because nobody confirmed them in time, by what became of that";
+        let undone = "Changes undone because they were not confirmed in time, by outcome";
         registry.register("changes_undone", undone, self.undone.clone());
-        let failed = "Looks at the node that failed or came too late";
+        let failed = "Observations of the node that failed or came too late";
         registry.register("observations_failed", failed, self.observations_failed.clone());
-        registry.register("plans", "Plans by what became of them", self.plans.clone());
-        registry.register("actions", "Actions by what became of them", self.actions.clone());
+        registry.register("plans", "Plans by outcome", self.plans.clone());
+        registry.register("actions", "Actions by outcome", self.actions.clone());
     }
 }
 

@@ -77,7 +77,11 @@ impl Shared {
     pub fn text(self: &Arc<Self>) -> std::result::Result<String, std::fmt::Error> {
         let mut registry = Registry::default();
         let identity = [("node", self.node.clone()), ("version", VERSION.to_owned())];
-        registry.register("cachepilot_agent", "Whose agent this is", Info::new(identity));
+        registry.register(
+            "cachepilot_agent",
+            "Always 1; the labels name the node and the version of the agent",
+            Info::new(identity),
+        );
         self.metrics.register(&mut registry);
         registry.register_collector(Box::new(process::Process));
         if let Some(seen) = self.seen() {

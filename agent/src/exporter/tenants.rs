@@ -30,8 +30,8 @@ const TOTALS: [Total; 7] = [
     ("misses", "Accesses for which a page was added", |c| c.misses_total),
     ("refaults", "Misses on pages evicted not long ago", |c| c.refaults_total),
     ("evictions", "Pages evicted", |c| c.evictions_total),
-    ("readahead_pages", "Pages that readahead brought", |c| c.readahead_pages_total),
-    ("mmap_accesses", "Accesses through page tables that were seen", |c| c.mmap_accesses_total),
+    ("readahead_pages", "Pages that readahead added", |c| c.readahead_pages_total),
+    ("mmap_accesses", "Observed accesses through page tables", |c| c.mmap_accesses_total),
     ("block_reads", "Reads from the device", |c| c.block_reads_total),
 ];
 
@@ -45,20 +45,24 @@ type Ahead = (&'static str, &'static str, fn(&Pages) -> u64);
 
 /// Counters of pages that the readahead policy read, for a tenant with one of its own.
 const AHEAD: [Ahead; 3] = [
-    ("ahead", "Pages that its readahead policy had read before they were asked for", |p| {
-        p.ahead_total
+    ("ahead", "Pages that its readahead policy read ahead", |p| p.ahead_total),
+    ("used", "Pages that its readahead policy read ahead and that were accessed since", |p| {
+        p.used_total
     }),
-    ("used", "Of the pages that its readahead policy had read, accessed since", |p| p.used_total),
-    ("wasted", "Of the pages that its readahead policy had read, evicted without an access", |p| {
-        p.wasted_total
-    }),
+    (
+        "wasted",
+        "Pages that its readahead policy read ahead and that were evicted without an access",
+        |p| p.wasted_total,
+    ),
 ];
 
 type Amount = (&'static str, &'static str, fn(&Tenant) -> u64);
 
 /// Gauges of bytes.
 const SIZES: [Amount; 4] = [
-    ("initial_limit", "Limit before the agent came, 0 for none", |t| t.initial_limit_bytes),
+    ("initial_limit", "Limit that the tenant had when the agent first saw it, 0 for none", |t| {
+        t.initial_limit_bytes
+    }),
     ("file", "Page cache", |t| t.file_bytes),
     ("anon", "Anonymous memory", |t| t.anon_bytes),
     ("mapped", "Page cache that is mapped and in use", |t| t.mapped_bytes),
@@ -121,7 +125,7 @@ fn ahead(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
 /// The policies of each tenant as labels of a metric with the value 1.
 fn policies(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
     let name = "cachepilot_tenant_policy";
-    let help = "The policy that decides, and its readahead policy where there is one";
+    let help = "The eviction policy in force, and the readahead policy if there is one";
     let mut family = families.0.encode_descriptor(name, help, None, MetricType::Info)?;
     for tenant in tenants {
         let mut labels = vec![("cgroup", &tenant.cgroup), ("policy", &tenant.policy)];

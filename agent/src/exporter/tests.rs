@@ -54,7 +54,7 @@ fn values(text: &str) -> HashMap<&str, &str> {
 }
 
 #[test]
-fn what_was_seen_is_shown() {
+fn observed_values_are_shown() {
     let text = shared().text().unwrap();
     let values = values(&text);
     for (series, value) in [

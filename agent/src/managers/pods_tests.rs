@@ -57,7 +57,7 @@ impl RuntimeService for Runtime {
 }
 
 #[test]
-fn cgroups_of_both_drivers_are_told_apart() {
+fn cgroups_of_both_drivers_are_recognised() {
     let container = Place::Container(ID.into());
     let pod = Place::Pod(UID.into());
     let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
@@ -78,7 +78,7 @@ fn cgroups_of_both_drivers_are_told_apart() {
 }
 
 #[test]
-fn labels_are_told_as_far_as_they_fit() {
+fn labels_are_sent_as_far_as_they_fit() {
     let long = "v".repeat(100);
     let labels: Vec<(String, &str)> = (0..60).map(|n| (format!("label-{n:02}"), &*long)).collect();
     let labels = labels.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>();
@@ -119,7 +119,7 @@ async fn a_runtime_is_asked_over_its_socket() {
 }
 
 #[tokio::test]
-async fn a_socket_that_nobody_answers_is_named() {
+async fn a_socket_without_an_answer_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("runtime.sock");
     let error = Pods::ask(&socket).await.unwrap_err();

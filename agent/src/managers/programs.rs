@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_tells_whether_it_sets_memory_high() {
+    fn the_configuration_of_a_kubelet_shows_whether_it_sets_memory_high() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("kubelet.yaml");
         fs::write(&config, "kind: KubeletConfiguration\n").unwrap();

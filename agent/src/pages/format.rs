@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_line_is_read_back(
             first in 0..END_PAGE / 2, pages in 1..END_PAGE / 2, name in "[^\n\0]{0,40}"
         ) {
             let path = PathBuf::from(format!("/{name}"));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_is_listed() {
+    fn cached_pages_are_listed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let file = cold_file(&path, 200);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_out_of_what_fits() {
+    fn a_list_that_fits_is_complete() {
         let list = list(&[("/a", &[(0, 100), (200, 1)]), ("/b", &[(5, 3)])]);
         let (all, _) = text(&list, None);
         assert_eq!(all, "0 100 /a\n200 1 /a\n5 3 /b\n");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_was_no_room_for_is_told() {
+    fn ranges_without_room_are_counted() {
         let mut full = list(&[("/a", &[(0, 1)])]);
         full.no_room = 3;
         assert_eq!(text(&full, None).1, Written { files: 1, pages: 1, beyond_most: 0, no_room: 3 });

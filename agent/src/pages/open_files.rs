@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_with_a_name_is_left_out() {
+    fn files_without_a_usable_name_are_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let open = |name: &str| {
             fs::write(dir.path().join(name), "text").unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_skipped_and_counted() {
+    fn unreadable_pages_are_skipped_and_counted() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         cold_file(Path::new(&path("short")), 40);
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn no_count_is_too_large_to_be_told() {
+    fn large_counts_saturate() {
         let dir = tempfile::tempdir().unwrap();
         let line = format!("0 {} {}\n", i64::MAX / 4096, dir.path().join("none").display());
         assert_eq!(read_text(&line.repeat(9000)).missing, u64::MAX);
     }
 
     #[test]
-    fn a_read_that_fails_is_told_with_the_reason() {
+    fn a_read_that_fails_is_reported_with_the_reason() {
         // The path can be opened, but no address of this process has page 1.
         let done = read_text("1 2 /proc/self/mem\n");
         assert_eq!((done.pages, done.failed), (0, 2));

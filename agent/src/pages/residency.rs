@@ -142,7 +142,7 @@ pub mod tests {
     }
 
     #[test]
-    fn of_a_large_file_only_parts_with_cached_pages_are_looked_at() {
+    fn only_parts_of_a_large_file_with_cached_pages_are_examined() {
         let dir = tempfile::tempdir().unwrap();
         let file = cold_file(&dir.path().join("file"), 100);
         touch(&file, (3..10).chain([40, 99]));

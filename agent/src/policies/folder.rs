@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_readahead_are_below_with_hooks_of_their_own() {
+    fn readahead_policies_are_in_a_subfolder_with_their_own_hooks() {
         let (dir, policies) = folder(&[("sample.bpf.o", ""), ("sample.toml", MANIFEST)]);
         let below = dir.path().join("prefetch");
         fs::create_dir(&below).unwrap();

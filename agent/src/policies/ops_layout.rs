@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_with_long_names_cut() {
+    fn encoded_values_are_decoded_with_long_names_cut() {
         for (name, kept) in [("lfu", "lfu"), ("a_name_of_20_letters", "a_name_of_20_le")] {
             let value = layout().encode(&registered(name), &[]).unwrap();
             assert_eq!(layout().decode(&value), Some(registered(kept)));

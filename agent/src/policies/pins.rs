@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_holds_the_lock() {
+    fn only_one_process_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let held = lock(dir.path(), Duration::ZERO).unwrap();
         assert!(matches!(lock(dir.path(), Duration::ZERO), Err(Error::Locked(_))));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_not_wait_waits_once_until_that_is_renewed() {
+    fn a_hurried_caller_waits_only_once_until_it_may_again() {
         let dir = tempfile::tempdir().unwrap();
         let patience = Duration::from_millis(100);
         let root = PinRoot::new(dir.path()).hurried(patience);

@@ -121,7 +121,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_parsed(key in "[a-z_]{1,9}(\\.[0-9]{1,2})?", value: u64) {
+        fn a_formatted_setting_is_parsed(key in "[a-z_]{1,9}(\\.[0-9]{1,2})?", value: u64) {
             let setting: Setting = format!("{key}={value}").parse().unwrap();
             prop_assert_eq!(setting, Setting { key, value });
         }

@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(keys in prop::collection::btree_map("[a-z]{9}", any::<u64>(), 0..9)) {
+        fn every_key_of_the_file_is_parsed(keys in prop::collection::btree_map("[a-z]{9}", any::<u64>(), 0..9)) {
             let mut text = String::from("policy lru\nowner 3\nstate running\nreason -\n");
             for (key, value) in &keys {
                 text += &format!("{key} {value}\n");

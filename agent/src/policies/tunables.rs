@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_writes_the_other_reads() {
+    fn writes_of_either_side_are_read_by_the_other() {
         let file = file(&[1, 2, 3]);
         let mut tunables = TunableWords::map(file.as_raw_fd(), 3).unwrap();
         assert_eq!(tunables.get(), [1, 2, 3]);

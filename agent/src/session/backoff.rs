@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_bound_and_begin_anew() {
+    fn pauses_double_up_to_the_bound_and_are_reset() {
         let mut backoff = Backoff::new(Duration::from_millis(1000), || 1.0);
         let pauses: Vec<u128> = (0..6).map(|_| backoff.pause().as_millis()).collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1000, 1000]);

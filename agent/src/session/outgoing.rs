@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_sent_when_they_changed_and_anew_in_a_new_session() {
+    fn curves_are_sent_when_they_changed_and_in_a_new_session() {
         let mut outgoing = Outgoing::new(MAX_MESSAGE_BYTES);
         let mut observation = node(3, 1, 2, 2);
         assert_eq!(with_curves(&outgoing.compose(1, &observation).snapshot), [0, 1, 2]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_made_anew_sends_its_curves() {
+    fn a_cgroup_that_is_created_again_sends_its_curves() {
         let mut outgoing = Outgoing::new(MAX_MESSAGE_BYTES);
         outgoing.compose(1, &node(1, 5, 2, 2));
         outgoing.compose(2, &node(0, 5, 2, 2));

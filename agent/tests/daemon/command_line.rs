@@ -163,7 +163,7 @@ fn a_simulated_node_has_nothing_to_release() {
 }
 
 #[test]
-fn a_service_manager_is_told_of_the_start_and_then_of_life() {
+fn a_service_manager_is_notified_of_the_start_and_of_life() {
     let dir = tempfile::tempdir().unwrap();
     let config = held(dir.path());
     let path = dir.path().join("notify");

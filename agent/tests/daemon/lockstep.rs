@@ -27,7 +27,7 @@ async fn time_waits_for_plans() {
 }
 
 #[tokio::test]
-async fn time_stands_still_without_a_controller_and_goes_on_with_the_next() {
+async fn time_stands_still_without_a_controller() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::Lockstep);
     let agent = Agent::start(node, controller.address, "plan_timeout_ms = 1000\n");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tonic::transport::Server;
 
 #[tokio::test]
-async fn hello_tells_who_the_node_is() {
+async fn hello_identifies_the_node() {
     let controller = Controller::start().await;
     let (node, _) = ScriptedNode::new(Pace::RealTime);
     let agent = Agent::start(node, controller.address, "");
@@ -215,7 +215,7 @@ async fn a_thousand_tenants_with_all_their_curves_go_through_one_message() {
 }
 
 #[tokio::test]
-async fn names_of_tasks_are_told_to_the_node_when_they_change() {
+async fn names_of_tasks_are_passed_to_the_node_when_they_change() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
     let agent = Agent::start(node, controller.address, "");

@@ -50,7 +50,7 @@ fn on_disk(dir: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_not_confirmed_is_undone_without_a_controller() {
+async fn an_unconfirmed_change_is_undone_without_a_controller() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
     let agent = Agent::start(node, controller.address, "");
@@ -110,7 +110,7 @@ async fn in_virtual_time_a_change_lives_by_the_clock_of_the_node() {
 }
 
 #[tokio::test]
-async fn what_is_confirmed_or_replaced_stays() {
+async fn a_confirmed_or_replaced_change_stays() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
     let agent = Agent::start(node, controller.address, "");
@@ -137,7 +137,7 @@ async fn what_is_confirmed_or_replaced_stays() {
 }
 
 #[tokio::test]
-async fn a_restarted_agent_undoes_what_nobody_confirmed_meanwhile() {
+async fn a_restarted_agent_undoes_unconfirmed_changes() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
     let clock = Arc::new(SetClock::default());
@@ -177,7 +177,7 @@ async fn a_restarted_agent_undoes_what_nobody_confirmed_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_is_on_trial_is_not_undone_between_two_attempts_of_a_release() {
+async fn a_change_on_trial_is_not_undone_between_two_attempts_of_a_release() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
     script.state.lock().unwrap().release_fails = 1;

@@ -39,17 +39,17 @@ _TENANTS = _gauges(
     "cachepilot_tenant_",
     TENANT,
     {
-        "limit_bytes": "Memory limit that holds; 0 when there is none.",
-        "target_limit_bytes": "Where a limit that is being lowered is going.",
-        "floor_bytes": "Least memory that it may be given.",
+        "limit_bytes": "Memory limit in force; 0 if there is none.",
+        "target_limit_bytes": "The target of a limit that is being lowered.",
+        "floor_bytes": "The least memory that it may have.",
         "current_bytes": "Memory in use.",
         "hit_ratio": "Share of page cache accesses that hit, last window.",
         "operations_per_second": "Operations of its indicator per second, last window.",
         "read_latency_p99_seconds": "99th percentile of the duration of read calls, last window.",
         "device_reads_per_second": "Reads that reached the device, last window.",
-        "trusted": "1 when its curves may be acted on.",
-        "versus_default_ratio": "Throughput, last minute, over what is predicted of the kernel's "
-        "default at its first memory; none where that is not known.",
+        "trusted": "1 when confidence in its curves is high enough to act on them.",
+        "versus_default_ratio": "Throughput of the last minute, divided by the throughput that is "
+        "predicted for the kernel's default at its first memory; missing while that is unknown.",
     },
 )
 _SLOS = [
@@ -69,13 +69,13 @@ _NODES = _gauges(
     ("node",),
     {
         "connected": "1 while its agent has a session.",
-        "frozen": "1 while nothing is planned for it, or what is planned cannot be stored.",
-        "stale": "1 while no snapshot comes: its tenants have no series of the controller then.",
+        "frozen": "1 while nothing is planned for it, or the plan cannot be stored.",
+        "stale": "1 while no snapshot arrives; its tenants then have no series of the controller.",
         "last_seen_timestamp_seconds": "The node's time of its last snapshot.",
         "tenants": "Managed cgroups.",
         "budget_bytes": "Memory that all its tenants share.",
         "allocated_bytes": "Sum of the limits of its tenants.",
-        "free_bytes": "Memory that is in no limit.",
+        "free_bytes": "Memory that is part of no limit.",
         "sure_free_bytes": "Memory that was free all the time since `free_seconds` ago.",
         "free_seconds": "For how long `sure_free_bytes` have been free, up to an hour.",
         "free_confidence_ratio": "Chance that `sure_free_bytes` stay free for a minute.",
@@ -83,10 +83,10 @@ _NODES = _gauges(
         "device_reads_per_second": "Reads that its device serves.",
         "device_share_ratio": "Reads served as a share of the capacity.",
         "plan_epoch": "Epoch of the last plan.",
-        "trials_running": "Tenants of which a change is under observation.",
-        "versus_default_ratio": "Weighted geometric mean of those ratios of its tenants.",
-        "versus_default_low_ratio": "Its lower bound, by what predictions may be wrong by.",
-        "versus_default_high_ratio": "Its upper bound.",
+        "trials_running": "Tenants with a change on trial.",
+        "versus_default_ratio": "Weighted geometric mean of `versus_default_ratio` of its tenants.",
+        "versus_default_low_ratio": "Lower bound of that mean, by the error of predictions.",
+        "versus_default_high_ratio": "Upper bound of that mean.",
     },
 )
 _COMPARED = Described(
@@ -100,7 +100,7 @@ FAMILIES: tuple[Described, ...] = (
         "cachepilot_tenant_info",
         "gauge",
         (*TENANT, "policy", "mode", "indicator"),
-        "Always 1; the labels say what holds now.",
+        "Always 1; the labels describe the present state.",
     ),
     *_TENANTS,
     *_SLOS,
@@ -109,7 +109,7 @@ FAMILIES: tuple[Described, ...] = (
         "cachepilot_node_info",
         "gauge",
         ("node", "kind", "kernel", "agent_version"),
-        "Always 1; the labels say what runs there.",
+        "Always 1; the labels describe what runs there.",
     ),
     *_NODES,
     _COMPARED,
@@ -133,7 +133,7 @@ FAMILIES: tuple[Described, ...] = (
         "moving, warming, kept, returning, returned or failed.",
     ),
     Described(
-        "cachepilot_rollout_nodes_emptied", "gauge", (), "Nodes that the last rollout emptied."
+        "cachepilot_rollout_nodes_emptied", "gauge", (), "Nodes that the last rollout drained."
     ),
     Described(
         "cachepilot_store_failing", "gauge", (), "1 while the store cannot be read or written."
@@ -159,7 +159,7 @@ CONTROL_LOOP = (
         "cachepilot_control_cycles_failed_total",
         "counter",
         ("node",),
-        "Control cycles that ended in an error and left everything as it was.",
+        "Control cycles that ended in an error and changed nothing.",
     ),
     Described(
         "cachepilot_control_cycles_unstored_total",

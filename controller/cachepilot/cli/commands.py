@@ -51,8 +51,8 @@ TASKS: dict[str, tuple[Entry, ...]] = {
     "Watch": (
         Entry("status", "fleet.status", "command", "Show nodes and tenants, once or live."),
         Entry("top", "top.command", "command", "Watch tenants full screen."),
-        Entry("explain", "fleet.explain", "command", "Say why a tenant has its policy and memory."),
-        Entry("history", "fleet.history", "command", "Show what was changed and what came of it."),
+        Entry("explain", "fleet.explain", "command", "Explain the policy and memory of a tenant."),
+        Entry("history", "fleet.history", "command", "Show changes and their outcomes."),
     ),
     "Objectives and changes": (
         Entry("slo", "fleet.slo", "app", "State, show and delete the objectives of tenants."),
@@ -62,12 +62,12 @@ TASKS: dict[str, tuple[Entry, ...]] = {
         Entry("revert", "fleet.pin", "revert", "Roll back a change, for an hour."),
     ),
     "Planning": (
-        Entry("plan", "fleet.plan", "command", "Show a node's plan, or another SLO's."),
+        Entry("plan", "fleet.plan", "command", "Predict the effect of other settings."),
         Entry("free", "fleet.free", "command", "Show which memory no tenant needs."),
         Entry("consolidate", "fleet.consolidate", "command", "Show which nodes could be drained."),
     ),
     "On a node": (
-        Entry("doctor", "host.agent_commands", "doctor", "Prove that the agent works here.", True),
+        Entry("doctor", "host.agent_commands", "doctor", "Check that the agent works here.", True),
         Entry("agent", "host.agent_commands", "run", "Run the agent of this node.", True),
         Entry("cachestat", "host.agent_commands", "cachestat", "Show the page cache live.", True),
         Entry("policy", "host.agent_commands", "policy", "Attach and swap policies by hand.", True),

@@ -34,7 +34,7 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     if state.trial is not None:
         if seen.in_force == state.trial.to_policy:
             return []
-        why = f"{seen.in_force} was put in its place, or it was ejected"
+        why = f"{seen.in_force} replaced it, or it was ejected"
         origin = state.trial.from_policy
         found = [_give_up(state, state.trial, What.ABANDONED, why, seen)]
     return found + _prove(state, seen, origin)
@@ -126,7 +126,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
         if seen.refused is not None and wanted != DEFAULT:
             state.wanted = DEFAULT
         state.waited_s = max(state.waited_s, 2 * EFFECT_S)
-        told = Outcome(What.ABANDONED, seen.in_force, wanted, f"asked for again: {why}")
+        told = Outcome(What.ABANDONED, seen.in_force, wanted, f"requested again: {why}")
         return [told] if is_new else []
     state.wanted = None
     what = What.ABANDONED if seen.refused is None else What.REFUSED
@@ -249,7 +249,7 @@ def judge(
             # The default would have read less than the policy that was replaced.
             trial.from_policy, trial.rollback = DEFAULT, float(known.cost[0])
     if why_undone is None and trial.idle_s > IDLE_S:
-        what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
+        what, why_undone = What.ABANDONED, "without misses it cannot be judged"
     if why_undone is None:
         return None
     found = _undo(state, trial, what, why_undone, seen)
@@ -266,5 +266,5 @@ def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
     trial.idle_s += seen.elapsed_s
     if trial.idle_s <= IDLE_S:
         return []
-    why = "it cannot be judged: the node tells of no accesses"
+    why = "it cannot be judged: the node reports no accesses"
     return [_undo(state, trial, What.ABANDONED, why, seen)]

@@ -160,7 +160,7 @@ class Trial:
         is_sure = self.gained + cost + error < kept
         is_due = self.gained < kept and kept >= cost + self.standard_error()
         if is_sure or is_due:
-            told = f"it was to save {self.expected:.0f} pages, and saved {self.gained:.0f}"
+            told = f"it should have saved {self.expected:.0f} pages, and saved {self.gained:.0f}"
             return told + self.told_cpu()
         return None
 

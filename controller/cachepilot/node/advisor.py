@@ -202,7 +202,7 @@ def _reread_s(action: Action, seen: Seen, look: _Look, config: DecideConfig) -> 
 
 def _decision(collected: Collected, action: Action, before: Advised | None) -> Decision:
     tenant = collected.seen[action.cgroup].tenant
-    why = "what it would gain exceeds error and the cost of changing; nothing is changed"
+    why = "the gain exceeds its error and the cost of changing; nothing is changed"
     if before is not None:
         why = f"in place of {before.policy} with {human_bytes(before.limit_bytes)}: {why}"
     return Decision(

@@ -129,7 +129,7 @@ def why_floor(seen: Seen, objective: Objective) -> str:
     if objective.mode is not Mode.AUTO or above or objective.memory_min is not None:
         return ""
     if floor > seen.wire.floor_bytes:
-        return f"at its protected least of {human_bytes(floor)} (least_share of what it had)"
+        return f"at its protected least of {human_bytes(floor)} (least_share of its first memory)"
     return f"at its floor of {human_bytes(floor)} (what cannot be reclaimed, and a margin)"
 
 
@@ -146,4 +146,4 @@ def why_kept(seen: Seen, objective: Objective, action: Action) -> str:
     if ops >= (1 - AT_FLOOR_SHARE) * kept_ops:
         return f"keeps {asked} of {first}"
     has = f"{100 * objective.keep * ops / kept_ops:.2g}%"
-    return f"is predicted {has} of {first}, of which it is to keep {asked}"
+    return f"is predicted {has} of {first}, of which it has to keep {asked}"

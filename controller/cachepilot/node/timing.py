@@ -22,7 +22,7 @@ CYCLE_SECONDS = Histogram(
 )
 CYCLES_FAILED = Counter(
     "cachepilot_control_cycles_failed",
-    "Control cycles that ended in an error and left everything as it was.",
+    "Control cycles that ended in an error and changed nothing.",
     ("node",),
 )
 CYCLES_UNSTORED = Counter(

@@ -63,7 +63,7 @@ def collect(folder: Path = EXPERIMENT) -> list[Row]:
         runs = [run for run in found if not run.is_starved]
         if len(runs) < len(found):
             many = f"{len(found) - len(runs)} of {len(found)} runs"
-            say(f"{name}: {many} are left out: too little processor time to keep the disk busy")
+            say(f"{name}: {many} are left out: too little CPU time to keep the disk busy")
         if not runs:
             continue
         rows = experiment.rows(runs)

@@ -58,7 +58,7 @@ def _planned(client: Client) -> Drain:
         found[:] = [one for one in client.consolidation().drains if one.node == EMPTIED]
         return bool(found)
 
-    client.until(f"a plan that empties {EMPTIED}", is_there, PLANNED_S)
+    client.until(f"a plan that drains {EMPTIED}", is_there, PLANNED_S)
     return found[0]
 
 
@@ -79,7 +79,7 @@ def _carried_out(client: Client, followed: Followed, tell: Callable[[str], None]
 
     for _ in range(ROLLOUTS_MAX):
         drain = _planned(client)
-        tell(f"{drain.node} can be emptied: {len(drain.moves)} move (predicted)")
+        tell(f"{drain.node} can be drained: {len(drain.moves)} move (predicted)")
         client.apply([drain])
         found = client.ended(MOVED_S, look)
         tell(f"the rollout ended as {found.state}: {found.why}")
@@ -101,7 +101,7 @@ def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
         guests.start(children)
         tell(f"controller: {guests.addresses.http_url}; logs: {folder}")
         with closing(Client(guests.addresses.http_url, children)) as client:
-            client.until("all tenants at work", lambda: _is_at_work(client), READY_S)
+            client.until("a throughput of every tenant", lambda: _is_at_work(client), READY_S)
             followed = Followed(client)
             followed.look_for(SETTLED_S)
             followed.taken()

@@ -76,11 +76,11 @@ def _planned(client: Client, tell: Callable[[str], None]) -> list[Drain]:
         found[:] = client.consolidation().drains[:EMPTIED]
         return len(found) == EMPTIED
 
-    client.until(f"a plan that empties {EMPTIED} nodes", is_enough, PLANNED_S)
+    client.until(f"a plan that drains {EMPTIED} nodes", is_enough, PLANNED_S)
     for drain in found:
         cold_s = sum(one.cold_s for one in drain.moves)
         cost = f"{len(drain.moves)} moves, {cold_s:.2g} s with a cold page cache"
-        tell(f"{drain.node} can be emptied: {cost} (predicted)")
+        tell(f"{drain.node} can be drained: {cost} (predicted)")
     return found
 
 
@@ -128,11 +128,11 @@ def report(found: Outcome, seconds: float, out: Path, as_json: bool) -> str:
         screen = console()
         for part in table(found):
             screen.print(part, soft_wrap=True)
-        screen.print(f"{seconds:.0f} s in all; every number: {out / 'consolidation.json'}")
+        screen.print(f"{seconds:.0f} s in total; all numbers: {out / 'consolidation.json'}")
     if found.state != RolloutState.DONE:
         return f"the rollout ended as {found.state}: {found.why}"
     missed = [one.cgroup for one in found.tenants if not one.is_kept]
-    return f"not kept: {', '.join(missed)}" if missed else ""
+    return f"missed their SLO or their share of throughput: {', '.join(missed)}" if missed else ""
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -160,7 +160,7 @@ def outcome(
 
 def table(found: Outcome) -> Iterator[RenderableType]:
     """Yield a table with a row per tenant, those that moved first, and a summary line."""
-    shown = tables.new_table("before -> after, measured; in brackets predicted")
+    shown = tables.new_table("measured before and after the moves (predictions in brackets)")
     tables.add_columns(shown, ["tenant", "node"], "left")
     tables.add_columns(shown, ["op/s before", "after", "SLO"])
     tables.add_columns(shown, ["met before", "while moving", "after"])
@@ -181,7 +181,7 @@ def table(found: Outcome) -> Iterator[RenderableType]:
     yield shown
     kept = sum(one.is_kept for one in found.tenants)
     yield Text(
-        f"{found.nodes - len(found.emptied)} of {found.nodes} nodes hold everybody; empty: "
+        f"{found.nodes - len(found.emptied)} of {found.nodes} nodes run all tenants; drained: "
         f"{', '.join(found.emptied) or 'none'}; {kept} of {len(found.tenants)} tenants keep their "
         f"SLO or {KEEP:.0%} of their throughput; moved in {found.rollout_s:.0f} s",
         style="bold",

@@ -129,7 +129,7 @@ fn a_policy_counts_as_if_swapped_in_with_the_phase_when_it_misses_less_so() {
 }
 
 #[test]
-fn a_policy_that_is_pinned_joins_and_totals_begin_anew() {
+fn a_pinned_policy_joins_and_totals_restart() {
     let mut found = of(&["kernel_lru"], 100, ALL);
     found.access(Requests::of_keys(&skewed(1000, 300))).unwrap();
     found.include(resolve("mru").unwrap()).unwrap();
@@ -141,7 +141,7 @@ fn a_policy_that_is_pinned_joins_and_totals_begin_anew() {
 }
 
 #[test]
-fn a_policy_that_leaves_takes_nothing_of_the_others_along() {
+fn a_removed_policy_leaves_the_others_unchanged() {
     let (mut found, mut without) =
         (of(&["kernel_lru", "mru", "lirs"], 100, ALL), of(&["kernel_lru", "lirs"], 100, ALL));
     let keys = skewed(4000, 300);
@@ -242,7 +242,7 @@ fn pages_of_removed_files_make_room() {
 }
 
 #[test]
-fn what_others_keep_in_memory_is_a_hit_of_every_policy() {
+fn pages_kept_by_others_are_hits_of_every_policy() {
     let mut found = of(&["lru", "mru"], 10, ALL);
     found.access(Requests::of_keys(&[1, 2])).unwrap();
     found.serve(&[3, 4, 5]);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_has_its_default() {
+    fn tunables_that_are_not_given_have_their_default() {
         assert_eq!(manifest().tunable_values([]), Ok(vec![5; 5]));
         assert_eq!(manifest().tunable_values([("last", 9)]), Ok(vec![5, 5, 5, 5, 9]));
     }

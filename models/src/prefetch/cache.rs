@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_ahead_is_used_once_or_wasted_when_it_is_evicted() {
+    fn pages_read_ahead_are_used_once_or_wasted_when_evicted() {
         let mut cache = cache(2);
         cache.begin(0, None);
         add(&mut cache, 0, Reason::Demand, false);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn page_keys_tell_every_field_apart() {
+    fn page_keys_differ_in_every_field() {
         let (mut keys, mut sample_keys) = (HashSet::new(), HashSet::new());
         for device in 0..10u32 {
             for generation in 0..10u32 {

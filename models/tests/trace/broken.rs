@@ -92,7 +92,7 @@ fn a_zstd_stream_with_any_bit_flipped_is_refused() {
 }
 
 #[test]
-fn what_is_not_zstd_is_refused() {
+fn data_that_are_not_zstd_are_refused() {
     let keys = little_endian(&[1, 2, 3]);
     refused("a.u64.zst", &keys, &NO_OPTIONS, &["corrupt zstd data", "near byte 0"]);
     refused("a.csv.zst", b"id\n1\n2\n3\n4\n", &column("id"), &["corrupt zstd data"]);

@@ -50,7 +50,7 @@ fn ranges_of_blocks_are_arc() {
 }
 
 #[test]
-fn both_versions_of_vscsi_are_told_apart() {
+fn both_versions_of_vscsi_are_recognised() {
     for version in [1, 2] {
         let record = |sector, bytes, time_us| vscsi_record(version, sector, bytes, time_us);
         assert_eq!(record(0, 0, 0).len(), if version == 1 { 32 } else { 40 });
@@ -153,7 +153,7 @@ fn a_format_that_is_named_counts_before_the_suffix() {
 }
 
 #[test]
-fn they_convert_to_formats_that_are_written() {
+fn foreign_traces_convert_to_written_formats() {
     let (folder, path) = file("a.arc", b"10 3 0 0\n12 1 0 1\n");
     for name in ["b.u64", "b.cptrace.zst"] {
         let to = folder.path().join(name);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_part_lacks_leaves_out_that_part_alone() {
+    fn only_parts_that_the_kernel_lacks_are_left_out() {
         let chosen = [READS, NONE, WRITES];
         let all = load_what_loads(kernel(&[]), &chosen);
         assert_eq!(all, Ok((vec!["read", "write"], vec![None; 3])));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn where_everything_loads_there_is_one_attempt() {
+    fn one_attempt_is_enough_if_everything_loads() {
         let attempts = RefCell::new(0);
         let attempt = |parts: &[Programs]| {
             *attempts.borrow_mut() += 1;

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kernel_lacks_is_named_with_its_alternatives() {
+    fn missing_functions_are_named_with_their_alternatives() {
         let dir = tempfile::tempdir().unwrap();
         // The object's own types represent a kernel without any of the functions.
         let types = crate::bpf::sampler::tests::types(dir.path());

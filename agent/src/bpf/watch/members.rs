@@ -129,7 +129,7 @@ impl<K: Kernel> Members<K> {
             return self.kernel.watch(cgroup_id, threshold).map(|_| ());
         }
         if self.alone && self.read_one(cgroup_id)?.is_some() {
-            let advice = "watched for somebody else; record it with --counting programs";
+            let advice = "watched for another program; record it with --counting programs";
             return Err(Error::Sampler(format!("cgroup {cgroup_id}: {advice}")));
         }
         // The counts that an earlier agent or another tenant left must not count for this tenant.

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_attached_while_the_kernel_leaves_out_pages() {
+    fn the_program_is_attached_while_the_kernel_leaves_out_pages() {
         let mut rest = Rest::default();
         let mut follow = |left_out| {
             rest.follow(left_out, || Ok(()));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_tried_once() {
+    fn a_refused_program_is_tried_once() {
         let mut rest = Rest::<()>::default();
         let mut attempts = 0;
         for left_out in 1..4 {

@@ -64,7 +64,7 @@ fn report(cgroups: Vec<CgroupReport>) -> Report {
 }
 
 #[test]
-fn a_line_of_the_table_tells_a_cgroup() {
+fn a_line_of_the_table_shows_a_cgroup() {
     let text = table::text(&report(vec![busy("/db", 2000), idle("/old")]), 9, false);
     let lines: Vec<&str> = text.lines().collect();
     let head = "30 s watched, 2.0 s interval, 2 of 9 cgroups, wss of 30 s, cold at +0.5 points";
@@ -79,7 +79,7 @@ fn a_line_of_the_table_tells_a_cgroup() {
 }
 
 #[test]
-fn what_is_not_trusted_has_a_mark_and_a_reason() {
+fn low_confidence_has_a_mark_and_a_reason() {
     let doubted = CgroupReport { trusted: false, distrust: "warming up".into(), ..busy("/db", 10) };
     let lost = Report { lost_events: 3, ..report(vec![doubted]) };
     let text = table::text(&lost, 1, false);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_means_the_defaults() {
+    fn a_missing_section_means_the_defaults() {
         let config = KernelConfig::parse(Path::new("agent.toml"), None).unwrap();
         assert_eq!(config, KernelConfig::default());
     }

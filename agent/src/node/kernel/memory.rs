@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shipped_allows_a_thousand_tenants_on_128_cpus_and_not_much_more() {
+    fn shipped_memory_limits_fit_a_thousand_tenants_on_128_cpus() {
         let (curves, kernel) = (CurvesSettings::default(), KernelConfig::default());
         assert!(kernel.max_tenants >= 1000);
         let most = most_bytes(&curves, &kernel, 1000, 128).div_ceil(MIB);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_those_of_the_tenants_that_there_are() {
+    fn counts_follow_the_number_of_tenants() {
         assert_eq!(counts_bytes(0, 128), 0);
         assert_eq!(counts_bytes(1, 2), 16 * 904 * 2);
         assert_eq!(counts_bytes(1000, 128) / MIB, 111);

@@ -48,7 +48,7 @@ impl Parts {
         };
         let managers = Managers::start(config.others());
         if let Err(error) = &managers {
-            tracing::warn!(%error, "nobody is asked who else manages memory");
+            tracing::warn!(%error, "other programs that manage memory are not looked for");
         }
         let (fs, host, managers) = (CgroupFs::new(mount), Host::default(), managers.ok());
         Ok(Self { fs, host, policies, source: None, managers })

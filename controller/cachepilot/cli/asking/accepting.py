@@ -10,7 +10,7 @@ from cachepilot.api.shapes.errors import ACCEPTABLE
 from cachepilot.cli.asking.client import ConflictAtControllerError, Controller
 
 YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do it although an SLO will be missed; do not ask.")
+    bool, typer.Option("--yes", "-y", help="Proceed even if an SLO will be missed; do not ask.")
 ]
 
 
@@ -41,5 +41,5 @@ def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool
         require_somebody(cost)
     print(cost, file=sys.stderr)
     if not yes:
-        require_agreed("Do it all the same?", "nothing was changed")
+        require_agreed("Proceed anyway?", "nothing was changed")
     return controller.call("POST", path, {**wanted, "accept_missed_slos": True})

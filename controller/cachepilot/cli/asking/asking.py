@@ -22,7 +22,7 @@ ControllerOption = Annotated[
     ),
 ]
 _HELP = {
-    "ca": "Who signs the controller's certificate, PEM; else those that the system trusts.",
+    "ca": "CA of the controller's certificate, PEM; default: those that the system trusts.",
     "certificate": "Client certificate, PEM.",
     "key": "The key of --certificate, PEM.",
     "token_file": "File whose only line is a viewer's or an operator's token.",

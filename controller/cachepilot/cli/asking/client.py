@@ -38,7 +38,7 @@ NodeOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Node; needed where several have a cgroup of that name.",
+        help="Node; required if several have a cgroup of this path.",
         autocompletion=completing.nodes,
     ),
 ]

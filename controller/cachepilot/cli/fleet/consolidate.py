@@ -84,7 +84,7 @@ def _moves(drain: Drain) -> Iterator[RenderableType]:
 
 def _spread_parts(found: Spread) -> Iterator[RenderableType]:
     if not found.drains:
-        yield Text("nobody is to be moved")
+        yield Text("no tenant has to move")
     for order, drain in enumerate(found.drains, 1):
         yield Text(f"{order}. {drain.why}", style="bold")
         yield from _moves(drain)
@@ -138,22 +138,25 @@ def command(
     node: Annotated[
         str | None,
         typer.Option(
-            "--node", metavar="NODE", help="Only off this node.", autocompletion=completing.nodes
+            "--node",
+            metavar="NODE",
+            help="Only the tenants of this node.",
+            autocompletion=completing.nodes,
         ),
     ] = None,
     spread: Annotated[
         bool,
         typer.Option(
             "--spread",
-            help="Not which nodes to empty, but who leaves nodes that have no room for them all.",
+            help="Show which tenants have to leave nodes that run out of room.",
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     shown: Annotated[
-        bool, typer.Option("--rollout", help="Show what --apply did, measured.")
+        bool, typer.Option("--rollout", help="Show the last rollout, with its measurements.")
     ] = False,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Stop what --apply began; undo an unconfirmed move.")
+        bool, typer.Option("--stop", help="Stop the rollout; undo the move under way.")
     ] = False,
     export: Annotated[
         ExportForm | None,

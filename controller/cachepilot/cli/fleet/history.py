@@ -109,7 +109,7 @@ def command(
     node: NodeOption = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begun since {TIMES}.")] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begun by then, written likewise.")
+        str | None, typer.Option(metavar="TIME", help="Begun until then, in the form of --since.")
     ] = None,
     event: Annotated[
         ChangeState | None, typer.Option("--event", "--state", help="Only changes in this state.")
@@ -117,7 +117,7 @@ def command(
     kind: Annotated[ChangeKind | None, typer.Option(help="Only changes of this kind.")] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="WHO", help="Only by who has this in the name: autopilot, alice."),
+        typer.Option(metavar="WHO", help="Only by authors with this in their name."),
     ] = None,
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", min=1, max=1000, help="How many.")

@@ -98,7 +98,7 @@ def _apply(remote: Controller, question: WhatIf, hold_s: float, yes: bool, as_js
     if done.until_s is not None:
         print(f"policies and limits are held until {moment(done.until_s)}")
     if done.change is not None:
-        print("to take it back: cachepilot undo")
+        print("to undo it: cachepilot undo")
 
 
 @asking
@@ -106,7 +106,7 @@ def command(
     remote: Controller,
     what_if: Annotated[
         bool,
-        typer.Option("--what-if", help="Ask; nothing is changed. The only way to plan by hand."),
+        typer.Option("--what-if", help="Predict only; change nothing. Required."),
     ] = False,
     budget: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory of the node, like 8GiB.")
@@ -122,22 +122,24 @@ def command(
         typer.Option(metavar="CGROUP=OPS", help="A throughput SLO, ops/s; repeatable."),
     ] = None,
     next_cycle: Annotated[
-        bool, typer.Option("--next", help="Only the next cycle, with its bound on movement.")
+        bool, typer.Option("--next", help="Only the next cycle, in which limits move a little.")
     ] = False,
     node: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Node; needed when there are several.",
+            help="Node; required if there are several.",
             autocompletion=completing.nodes,
         ),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Carry out what is asked: pins that end, objectives.")
+        bool, typer.Option("--apply", help="Put it into force: as pins that end, and objectives.")
     ] = False,
     hold_s: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="With --apply: for so long; 0: until unpinned."),
+        typer.Option(
+            metavar="SECONDS", help="With --apply: how long pins last; 0: until unpinned."
+        ),
     ] = 3600.0,
     yes: YesOption = False,
     as_json: JsonOption = False,

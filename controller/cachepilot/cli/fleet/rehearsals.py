@@ -10,9 +10,9 @@ from cachepilot.readable import moment
 from cachepilot.sizes import human_bytes
 
 RUNNING = {
-    RehearsalState.MEASURING: "everybody is measured as it is",
+    RehearsalState.MEASURING: "all tenants are measured with their present memory",
     RehearsalState.SETTLING: "memory was taken, page caches settle",
-    RehearsalState.JUDGED: "SLOs are judged with the memory of afterwards",
+    RehearsalState.JUDGED: "SLOs are judged with the planned memory",
 }
 
 
@@ -55,7 +55,7 @@ def _met(found: RehearsalView) -> str:
     windows, met = sum(one.windows for one in slos), sum(one.met for one in slos)
     told = [f"{met} of {windows} windows met"] if slos else []
     told += [f"{len(kept)} keep"] if kept else []
-    return ", ".join(told) or "nobody was judged"
+    return ", ".join(told) or "no tenant was judged"
 
 
 def _who(one: RehearsedView) -> str:

@@ -75,7 +75,7 @@ def apply(
         if as_json:
             tables.print_json(None)
         else:
-            print("nobody is to be moved")
+            print("no tenant has to move")
         return
     if isinstance(found, Spread):
         for _, told in left(found):
@@ -83,7 +83,7 @@ def apply(
     for line in costs(drains):
         print(line, file=sys.stderr)
     if not yes:
-        require_somebody("consolidate: nobody can be asked")
+        require_somebody("consolidate: without a terminal the command cannot ask")
         require_agreed("Move these tenants now?", "nothing was moved")
     wanted: dict[str, Any] = {"drains": [one.model_dump(mode="json") for one in drains]}
     if spreads:

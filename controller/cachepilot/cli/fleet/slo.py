@@ -96,7 +96,8 @@ def _finish(document: Any, as_json: bool) -> None:
 def get(
     remote: Controller,
     cgroup: Annotated[
-        str | None, typer.Argument(metavar="[CGROUP]", help="Only what holds for this cgroup.")
+        str | None,
+        typer.Argument(metavar="[CGROUP]", help="Only the objective that applies to this cgroup."),
     ] = None,
     as_openslo: Annotated[
         bool, typer.Option("--openslo", help="As OpenSLO v1, a document for each SLO.")
@@ -175,7 +176,9 @@ def set_(
     ] = None,
     keep: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Of its throughput at its first memory; 0 to 1."),
+        typer.Option(
+            metavar="SHARE", help="Kept share of its throughput at its first memory; 0 to 1."
+        ),
     ] = None,
     memory_min: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Least memory: 64MiB, or a share: 5%.")
@@ -184,7 +187,8 @@ def set_(
         str | None, typer.Option(metavar="SIZE", help="Most memory: 2GiB, or a share: 50%.")
     ] = None,
     policies: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME...]", help="Policies allowed; one is pinned.")
+        str | None,
+        typer.Option(metavar="NAME[,NAME...]", help="Allowed policies; a single one is pinned."),
     ] = None,
     tasks: Annotated[
         str | None,
@@ -205,7 +209,8 @@ def set_(
         ),
     ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Take a key away; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Reset a key to its default; repeatable."),
     ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -38,10 +38,10 @@ MemoryOption = Annotated[str, typer.Option(metavar="SIZE", help="Memory, like 51
 DiskOption = Annotated[str, typer.Option(metavar="SIZE", help="Size of the scratch disk.")]
 FilesystemOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Of /mnt/scratch: ext4 or xfs; none leaves /dev/vda raw."),
+    typer.Option(metavar="NAME", help="File system of /mnt/scratch: ext4 or xfs; none: /dev/vda."),
 ]
 IopsOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Most requests a second of the scratch disk.")
+    int | None, typer.Option(metavar="N", help="Most requests per second of the scratch disk.")
 ]
 LatencyOption = Annotated[
     int, typer.Option(metavar="N", help="Microseconds that the scratch disk adds to each request.")
@@ -119,7 +119,7 @@ def run(
     ] = False,
     share: ShareOption = None,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="For boot and command together.")
+        float, typer.Option(metavar="SECONDS", help="Time-out of boot and command together.")
     ] = 600.0,
     as_json: JsonOption = False,
 ) -> None:

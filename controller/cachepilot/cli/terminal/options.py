@@ -19,7 +19,7 @@ SIZE_HELP = (
 
 TraceArgument = Annotated[
     Path,
-    typer.Argument(metavar="TRACE", help="Trace file; the suffix tells its format, or --format."),
+    typer.Argument(metavar="TRACE", help="Trace file; its suffix, or --format, gives the format."),
 ]
 PolicyOption = Annotated[
     str,

@@ -22,7 +22,7 @@ def command(
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Pause between two looks.")
+        float, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Pause between two updates.")
     ] = 1.0,
 ) -> None:
     """Watch tenants full screen: sort, filter, and drill down into one.

@@ -160,6 +160,8 @@ def missed(checks: tuple[Check, ...]) -> list[Check]:
 def told(check: Check) -> str:
     """Return a missed check in words."""
     if check.kind == KEEP:
-        return f"{check.cgroup} does {check.after_ops or 0:.0f} op/s, is to keep {check.target:.0f}"
+        return (
+            f"{check.cgroup} does {check.after_ops or 0:.0f} op/s, has to keep {check.target:.0f}"
+        )
     share = f"{check.met} of {check.windows} windows"
     return f"{check.cgroup} meets {check.kind} {check.target:g} in {share}"

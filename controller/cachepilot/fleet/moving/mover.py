@@ -54,8 +54,8 @@ MOST = {
 }
 """The greatest allowed values of those numbers of a move that come from a plan."""
 NO_PROVIDER = (
-    "consolidation: nobody moves tenants (allowed: with [consolidation] folder in the controller's"
-    " configuration)"
+    "consolidation: no program moves tenants (allowed: with [consolidation] folder in the"
+    " controller's configuration)"
 )
 
 

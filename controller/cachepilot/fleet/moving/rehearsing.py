@@ -146,7 +146,7 @@ def missed_before(rehearsal: Rehearsal) -> str:
     """Return why a receiving node cannot be used: an SLO missed already; "" if there is none."""
     for one in rehearsal.nodes[1:]:
         for cgroup in checks.missed_before(one.before):
-            return f"an SLO of {cgroup} on {one.node} is missed as it is"
+            return f"an SLO of {cgroup} on {one.node} is missed already"
     return ""
 
 

@@ -21,13 +21,13 @@ from cachepilot.fleet.moving.seen import leaving
 
 CHANGES_MAX = 100
 """How many of the last changes of a rollout are kept."""
-NO_ROOM = "its tenants have no room on the other nodes, by what was measured since"
+NO_ROOM = "its tenants have no room on the other nodes, by the latest measurements"
 GONE = "its tenants are not there any more"
 NOT_THERE = "it is not there any more"
 MOVED = "a tenant that this rollout moved is on it"
 TOOK_IN = "this rollout moved tenants to it"
-NO_NEED = "its node has room for it now, by what was measured since"
-NO_OTHER = "its node stays short, and no other has room for it, by what was measured since"
+NO_NEED = "its node has room for it now, by the latest measurements"
+NO_OTHER = "its node stays short, and no other has room for it, by the latest measurements"
 
 
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:

@@ -95,7 +95,7 @@ def _before_rehearsal(
         waiting = replace(moved, state=MoveState.WAITING, rehearsal=refused)
         return _skipped(rollout, waiting, seen, why)
     begun = replace(moved, rehearsal=replace(found, begun_s=seen.now_s))
-    told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the limits of afterwards"
+    told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the planned limits"
     return Step(
         transitions.with_present(rollout, begun, since_s=seen.now_s, why=""), events=(told,)
     )
@@ -180,7 +180,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     poor = checks.missed_before(before)
     missed = [one for one in poor if one != move.cgroup]
     if missed:
-        why = f"an SLO of {missed[0]} on {move.to_node} is missed as it is"
+        why = f"an SLO of {missed[0]} on {move.to_node} is missed already"
         if rollout.spreads and move.to_node not in dict(rollout.closed):
             return _elsewhere(
                 transitions.with_present(rollout, measured), move.to_node, why, seen.now_s
@@ -196,7 +196,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
 def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
     """Close a node for tenants that are spread, and have the rest planned again without it."""
     closed = replace(transitions.closed(rollout, node, now_s), is_planned=False, since_s=0.0)
-    told = f"{node} takes nobody in: {why}"
+    told = f"{node} receives no tenants: {why}"
     return Step(with_changes(closed, [told]), events=(told,))
 
 
@@ -250,7 +250,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return strayed
     if seen.where == move.from_node:
         back = replace(moved, state=MoveState.RETURNED, ended_s=seen.now_s)
-        why = f"{move.cgroup} is on {move.from_node} again: others moved it"
+        why = f"{move.cgroup} is on {move.from_node} again: another program moved it"
         return transitions.ended(rollout, back, seen, RolloutState.STOPPED, why)
     if rollout.is_stopping:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
@@ -311,7 +311,7 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     lost = seen.nodes[move.from_node].lost
     if seen.now_s - rollout.since_s > seen.return_s:
         why = seen.refused or (
-            f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"
+            f"node {move.from_node}: {lost}" if lost else "no program carries the order out"
         )
         why = f"{moved.why}; {move.cgroup} could not be moved back from {move.to_node}: {why}"
         return transitions.failed(rollout, moved, seen, why)

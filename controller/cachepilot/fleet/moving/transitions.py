@@ -54,7 +54,9 @@ def strayed(rollout: Rollout, moved: Moved, seen: Observation, most_s: float) ->
     if seen.where is None:
         return failed(rollout, moved, seen, f"{move.cgroup} vanished: no node has it")
     if seen.where not in (move.from_node, move.to_node):
-        return failed(rollout, moved, seen, f"{move.cgroup} is on {seen.where}: others moved it")
+        return failed(
+            rollout, moved, seen, f"{move.cgroup} is on {seen.where}: another program moved it"
+        )
     return None
 
 

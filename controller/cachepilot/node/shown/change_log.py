@@ -21,7 +21,7 @@ ENDS = {
     Event.ABANDONED: ChangeState.ABANDONED,
     Event.REFUSED: ChangeState.REFUSED,
 }
-LOST = "it ended while nobody looked: an operator or the objectives decided, or the state was lost"
+LOST = "it ended unobserved: an operator or the objectives decided, or the state was lost"
 Key = tuple[str, ChangeKind]
 """A tenant, and what is changed of it. It has at most one change of each kind under way."""
 

@@ -44,9 +44,9 @@ ASSUMED = (
     f"without an SLO the least memory gives {KEPT} of the present throughput",
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
-    "a drained node's tenants go where policies and curves are taken to be the same",
+    "a drained node's tenants are assumed to have the same policies and curves on their new nodes",
     "SLOs of drained nodes count with the policy in force; how much intervals vary with less "
-    "memory is not predicted: --apply measures that before anybody moves, with 95% confidence",
+    "memory is not predicted: --apply measures that before any tenant moves, with 95% confidence",
 )
 
 
@@ -201,7 +201,7 @@ def _immovable(options: Options) -> Iterator[str]:
         staying.setdefault(node, []).append(cgroup)
     for node, cgroups in staying.items():
         told = ", ".join(cgroups)
-        yield f"{node}: not drained, whoever moves tenants does not have there: {told}"
+        yield f"{node}: not drained, the program that moves tenants does not have there: {told}"
 
 
 def _best(packed: Packed | None) -> Iterator[str]:

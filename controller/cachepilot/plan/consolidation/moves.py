@@ -119,10 +119,10 @@ def _why(node: int, at: int, packed: Packed) -> str:
     now, before = ([f"{100 * one:.0f}%" for one in free[:, when]] for when in (NOW, then))
     kinds = ("memory", "reads/s", "CPUs")
     shares = listed([f"{one} of its {kind}" for one, kind in zip(now, kinds, strict=False)])
-    told = f"{name} has room: {shares} stay free with all that come"
+    told = f"{name} has room: {shares} stay free after all moves"
     if then == NOW:
         return told
-    return f"{told}, {listed(before)} by what they needed at {clock(past.begin_s(then))}"
+    return f"{told}, {listed(before)} with the needs of {clock(past.begin_s(then))}"
 
 
 def _to(

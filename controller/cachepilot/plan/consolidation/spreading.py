@@ -91,7 +91,7 @@ def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
 def _staying(options: Options) -> Iterator[str]:
     """Yield the tenants that the plan must leave in place because they cannot be moved."""
     for node, cgroup in sorted(options.staying):
-        why = "whoever moves tenants does not have it there"
+        why = "the program that moves tenants does not have it there"
         yield f"{cgroup} on {node} cannot be moved: {why}"
 
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_back_and_forth_within_a_window_or_two_is_one_phase() {
+    fn a_workload_that_alternates_within_two_windows_is_one_regime() {
         let mut change = Change::new(8);
         let found = feed(&mut change, 200_000, |i| if i / 300 % 2 == 0 { 8 } else { 0 });
         assert!(found <= 1, "{found}");

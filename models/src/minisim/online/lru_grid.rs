@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_keep_in_memory_hits_at_every_size_and_takes_no_room() {
+    fn pages_kept_by_others_hit_at_every_size_and_take_no_room() {
         let mut grid = LruGrid::new(vec![0.5, 1.0]);
         grid.access(page_hash(1), 1.0);
         (2..4).for_each(|page| grid.serve(page_hash(page), 1.0));

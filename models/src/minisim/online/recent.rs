@@ -59,7 +59,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_forgotten_has_as_many_others_after_it(
+        fn forgotten_pages_were_followed_by_enough_others(
             pages in prop::collection::vec(0u64..40, 1..600),
             length in 1usize..30,
         ) {

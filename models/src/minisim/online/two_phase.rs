@@ -131,7 +131,7 @@ mod tests {
         }
 
         #[test]
-        fn what_lru_says_nothing_of_is_left_alone(policy in prop::array::uniform16(0.0..1.0f64)) {
+        fn sizes_without_an_lru_estimate_are_left_alone(policy in prop::array::uniform16(0.0..1.0f64)) {
             let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even(), 0.0).estimate((1.0, 0.0));
             prop_assert!((ratio - policy.iter().sum::<f64>() / 16.0).abs() < 1e-9);
         }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_saved_is_not_noted() {
+    fn an_entry_that_cannot_be_saved_is_not_kept() {
         let dir = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::open(dir.path(), "b1").unwrap();
         fs::create_dir(dir.path().join("ledger.part")).unwrap();

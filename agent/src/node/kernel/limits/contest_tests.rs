@@ -14,7 +14,7 @@ fn rewrite(bench: &Bench, bytes: u64) {
 }
 
 #[test]
-fn what_someone_else_sets_is_undone_once_and_then_left_alone() {
+fn a_limit_of_another_program_is_undone_once_and_then_left_alone() {
     let mut bench = Bench::new();
     bench.set(Some(100 * MIB));
     rewrite(&bench, 99_000_320);
@@ -94,7 +94,7 @@ fn actions_do_not_keep_a_fight_going() {
 }
 
 #[test]
-fn an_action_for_what_was_yielded_begins_anew() {
+fn an_action_for_a_yielded_limit_starts_again() {
     let mut bench = Bench::new();
     bench.set(Some(100 * MIB));
     for yields in 1..=3 {
@@ -111,7 +111,7 @@ fn an_action_for_what_was_yielded_begins_anew() {
 }
 
 #[test]
-fn what_is_refused_leaves_what_was_yielded() {
+fn a_refused_action_leaves_a_yielded_limit() {
     let mut bench = Bench::new();
     bench.set(Some(100 * MIB));
     for _ in 0..2 {
@@ -133,7 +133,7 @@ fn a_limit_of_an_agent_before_this_one_is_defended_once() {
 }
 
 #[test]
-fn what_an_agent_before_this_one_yielded_stays_so() {
+fn a_limit_yielded_by_an_earlier_agent_stays_yielded() {
     let mut bench = Bench::new();
     rewrite(&bench, 90 * MIB);
     bench.limit.was_yielded();

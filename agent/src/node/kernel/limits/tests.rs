@@ -90,7 +90,7 @@ fn a_limit_is_raised_at_once() {
 }
 
 #[test]
-fn what_is_not_used_is_taken_at_once() {
+fn unused_memory_is_taken_at_once() {
     let mut bench = Bench::new();
     assert_eq!(bench.set(Some(64 * MIB)).0, Outcome::Applied);
     assert_eq!(bench.fake.read("/a", RECLAIM), "");
@@ -114,7 +114,7 @@ fn a_limit_is_lowered_in_steps_after_reclaim() {
 }
 
 #[test]
-fn a_limit_that_is_asked_for_again_goes_on() {
+fn a_limit_that_is_requested_again_continues() {
     let mut bench = Bench::new();
     assert_eq!(bench.set(Some(24 * MIB)).0, Outcome::Started);
     bench.fake.write("/a", RECLAIM, "");
@@ -228,7 +228,7 @@ fn a_raise_does_not_wait_for_the_raise_before_it() {
 }
 
 #[test]
-fn what_is_refused_leaves_a_raise_that_is_followed() {
+fn a_refused_action_leaves_a_raise_under_way() {
     let mut bench = Bench::new();
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
     bench.writer = Writer::with(Duration::from_millis(1), slow);
@@ -241,7 +241,7 @@ fn what_is_refused_leaves_a_raise_that_is_followed() {
 }
 
 #[test]
-fn a_raise_whose_write_fails_late_is_nobody_elses_doing() {
+fn a_raise_that_fails_late_is_not_blamed_on_another_program() {
     let mut bench = Bench::new();
     bench.fake.write("/a", HIGH, &format!("{}\n", 70 * MIB));
     bench.writer = Writer::with(Duration::from_millis(1), |_, _, _| {
@@ -256,7 +256,7 @@ fn a_raise_whose_write_fails_late_is_nobody_elses_doing() {
 }
 
 #[test]
-fn what_is_given_back_while_the_kernel_reclaims_is_to_be_asked_for_again() {
+fn a_limit_restored_during_reclaim_must_be_requested_again() {
     let mut bench = Bench::new();
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
     bench.writer = Writer::with(Duration::from_millis(1), slow);
@@ -288,7 +288,7 @@ fn a_floor_that_goes_on_rising_lifts_the_limit_each_time() {
 }
 
 #[test]
-fn refused_writes_and_removed_cgroups_are_told() {
+fn refused_writes_and_removed_cgroups_are_reported() {
     let mut bench = Bench::new();
     bench.fake.refuse("/a", RECLAIM);
     let (outcome, reason) = bench.set(Some(24 * MIB));
@@ -306,7 +306,7 @@ fn refuse<const ERRNO: i32>(_: u64, _: &Path, _: &str) -> io::Result<()> {
 }
 
 #[test]
-fn each_error_of_a_write_is_told_with_its_file() {
+fn each_error_of_a_write_is_reported_with_its_file() {
     type Refuse = fn(u64, &Path, &str) -> io::Result<()>;
     let refusals: [(Refuse, &str); 3] = [
         (refuse::<{ libc::ENOSPC }>, "No space left on device"),

@@ -14,7 +14,7 @@ fn slow(_: u64, path: &Path, text: &str) -> io::Result<()> {
 }
 
 #[test]
-fn a_write_is_made_or_its_refusal_told() {
+fn a_write_is_made_or_its_refusal_reported() {
     let dir = tempfile::tempdir().unwrap();
     let id = fs::metadata(dir.path()).unwrap().ino();
     let file = dir.path().join("memory.high");

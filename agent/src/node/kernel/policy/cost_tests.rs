@@ -85,7 +85,7 @@ fn run_time_is_of_the_accesses_of_the_same_time() {
 }
 
 #[test]
-fn it_is_counted_for_ten_seconds_of_a_new_policy_and_for_one_in_thirty_then() {
+fn run_time_is_counted_for_ten_seconds_and_then_one_in_thirty() {
     let (kernel, mut costs) = (Kernel::with(7), following("lfu"));
     kernel.pass(&mut costs, 12 * 20, 100);
     assert_eq!((kernel.counted_ms.get(), kernel.begun.get()), (10_000, 1));
@@ -99,7 +99,7 @@ fn it_is_counted_for_ten_seconds_of_a_new_policy_and_for_one_in_thirty_then() {
 }
 
 #[test]
-fn nothing_is_counted_and_nothing_read_where_no_policy_is() {
+fn without_a_policy_nothing_is_counted_or_read() {
     let (kernel, mut costs) = (Kernel::with(7), following(DEFAULT_POLICY));
     kernel.pass(&mut costs, 100 * 20, 100);
     assert_eq!((kernel.begun.get(), kernel.looks.get()), (0, 0));
@@ -123,7 +123,7 @@ fn few_accesses_are_summed_up_until_they_say_something() {
 }
 
 #[test]
-fn what_is_attached_anew_begins_anew() {
+fn a_policy_that_is_attached_again_starts_again() {
     let (kernel, mut costs) = (Kernel::with(7), following("lfu"));
     kernel.pass(&mut costs, 30, 100);
     kernel.attach(8);
@@ -134,7 +134,7 @@ fn what_is_attached_anew_begins_anew() {
 }
 
 #[test]
-fn what_cannot_be_read_stays_unknown() {
+fn unreadable_run_times_stay_unknown() {
     let (kernel, mut costs) = (Kernel::default(), following("lfu"));
     kernel.pass(&mut costs, 100 * 20, 100);
     assert_eq!(costs.us_per_access(1, "lfu"), None);

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_pages_that_were_not_looked_at_as_many_were_lost_as_are_sampled() {
+    fn pages_not_examined_count_as_lost_at_the_sampling_rate() {
         let lost = |dropped_events, unsampled_pages, events, accesses| {
             let lost = Losses { dropped_events, unsampled_pages, ..Losses::default() };
             lost_events(&lost, events, accesses)

@@ -279,7 +279,7 @@ fn lost_events_make_curves_of_their_tenant_untrusted_as_long_as_they_are_lost() 
 }
 
 #[test]
-fn what_a_cgroup_lost_stays_with_the_tenant_that_had_it() {
+fn losses_of_a_cgroup_stay_with_the_tenant_that_had_it() {
     let (source, mut sampling) = sampling(8);
     sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2])]);
     for _ in 0..100 {
@@ -361,7 +361,7 @@ fn many_floods_at_once_take_no_memory_before_it_is_shared() {
 }
 
 #[test]
-fn a_tenant_whose_flood_is_of_pages_outside_of_the_sample_begins_all_the_same() {
+fn a_flood_of_unsampled_pages_does_not_prevent_the_start() {
     let (source, mut sampling) = sampling(8);
     sampling.follow(&[tenant(1, &[1])]);
     for _ in 0..8 {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_gone_before_they_come_anew() {
+    fn pages_are_removed_before_they_are_added_again() {
         let (without, with) = (miss_ratio(false), miss_ratio(true));
         assert!(without > 0.95, "{without}");
         // The removed pages miss, and so do at most as many others, which they evict.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thinned_keeps_its_order_and_what_is_gone_in_between() {
+    fn thinned_events_keep_their_order_and_removals() {
         let mut waiting = Waiting::default();
         for page in 0..1000 {
             waiting.take(&event(EventKind::Access, page));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_to_others_hits_and_is_no_less_seen() {
+    fn pages_charged_to_others_hit_and_are_still_counted() {
         let config = CurvesConfig { sizes_pages: vec![90], half_life: 2000, ..Default::default() };
         let mut curves = TenantCurves::new(&config).unwrap();
         for round in 0..200 {

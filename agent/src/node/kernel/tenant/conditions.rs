@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_is_cut() {
+    fn messages_of_others_are_cut() {
         let long = found(Kind::OtherManager, "runtime", &"é".repeat(5000));
         let told = Conditions::default().told(vec![long], 5);
         assert_eq!(told[0].message, "é".repeat(MESSAGE_CHARS_MAX));
     }
 
     #[test]
-    fn one_that_ended_begins_anew() {
+    fn a_condition_that_ended_starts_again() {
         let mut conditions = Conditions::default();
         let yielded = |key: &str| vec![found(Kind::LimitYielded, key, "theirs")];
         assert_eq!(conditions.told(yielded("1"), 5)[0].since_us, 5);

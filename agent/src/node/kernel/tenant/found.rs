@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_own_cgroup_and_those_above_are_no_tenants() {
+    fn the_agents_own_cgroup_and_its_parents_are_no_tenants() {
         let fake = Fake::new(&["/jobs/a", "/jobs/a/agent", "/jobs/ab"]);
         let own = Some("/jobs/a/agent".to_owned());
         let config = KernelConfig { own, ..config(&["*"], &[], &["a/agent"]) };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_made_anew_has_another_id() {
+    fn a_cgroup_that_is_created_again_has_another_id() {
         let fake = Fake::new(&["/jobs/a"]);
         let config = config(&["*"], &[], &[]);
         let before = scan(&fake.fs(), &config);

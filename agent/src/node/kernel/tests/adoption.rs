@@ -52,7 +52,7 @@ fn a_restart_lifts_what_is_below_the_floor() {
 }
 
 #[test]
-fn nothing_is_changed_that_could_not_be_noted() {
+fn a_setting_that_cannot_be_noted_is_not_changed() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
     fs::create_dir_all(bench.fake.dir.path().join("state/ledger.part")).unwrap();
@@ -63,7 +63,7 @@ fn nothing_is_changed_that_could_not_be_noted() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_ends_nobody_when_a_tenant_goes() {
+fn a_full_disk_does_not_stop_the_node_when_a_tenant_is_removed() {
     let bench = Bench::new(&["/a", "/b"]);
     let mut node = bench.start();
     node.apply(&bench.action("/a", None, Some(100 * MIB)));

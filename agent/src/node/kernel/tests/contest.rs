@@ -63,7 +63,7 @@ fn the_next_agent_leaves_what_was_yielded() {
 }
 
 #[test]
-fn a_release_leaves_a_limit_that_is_someone_elses() {
+fn a_release_leaves_a_limit_of_another_program() {
     let bench = Bench::new(&["/a", "/b"]);
     let mut node = bench.start();
     node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
@@ -79,7 +79,7 @@ fn a_release_leaves_a_limit_that_is_someone_elses() {
 }
 
 #[test]
-fn a_pod_whose_limit_was_there_at_first_is_someone_elses_too() {
+fn a_pod_with_a_limit_at_first_is_managed_by_another_program() {
     let pod = "/kubepods/burstable/pod1b4c8d2e-0000-4000-8000-00000000abcd";
     let bench = Bench::new(&[pod, "/a"]);
     for cgroup in [pod, "/a"] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_policy_costs_is_told_of_the_accesses_below_its_tenant_and_with_its_name() {
+fn the_cost_of_a_policy_is_per_access_of_its_tenant_and_named() {
     let bench = Bench::new(&["/a", "/a/x", "/b"]);
     let named = vec!["a/x".into()];
     let mut node = bench.node(true, KernelConfig { named, ..KernelConfig::default() });

@@ -306,7 +306,7 @@ fn without_policies_only_limits_are_steered() {
 }
 
 #[test]
-fn a_policy_that_someone_else_changes_is_told_and_left_alone() {
+fn a_policy_that_another_program_changes_is_reported_and_kept() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
     let id = bench.fake.fs().id("/a").unwrap();
@@ -326,7 +326,7 @@ fn a_policy_that_someone_else_changes_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_refused_write_is_told_with_its_file() {
+fn a_refused_write_is_reported_with_its_file() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
     bench.fake.refuse("/a", "memory.reclaim");

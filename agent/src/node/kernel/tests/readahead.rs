@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_readahead_policy_is_told_and_its_pages_outlive_a_change() {
+fn a_readahead_policy_is_reported_and_its_counts_survive_a_change() {
     let bench = Bench::new(&["/a"]);
     let (mut node, id) = (bench.start(), bench.fake.fs().id("/a").unwrap());
     assert_eq!(node.observe().unwrap().tenants[0].readahead, None);

@@ -92,7 +92,7 @@ impl Units {
 }
 
 #[test]
-fn a_unit_that_went_before_the_agent_began_gets_back_its_limit_when_systemd_answers() {
+fn a_unit_that_ended_before_the_agent_began_regains_its_limit() {
     let units = Units::new();
     units.go();
     let mut node = units.node();
@@ -100,7 +100,7 @@ fn a_unit_that_went_before_the_agent_began_gets_back_its_limit_when_systemd_answ
 }
 
 #[test]
-fn a_unit_that_goes_under_the_agent_gets_back_its_limit_when_systemd_answers() {
+fn a_unit_that_ends_while_the_agent_runs_regains_its_limit() {
     let units = Units::new();
     let mut node = units.node();
     units.go();

@@ -126,7 +126,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_trace_is_read_to_its_end_and_begun_anew() {
+    fn a_trace_is_read_to_its_end_and_repeated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.u64");
         let keys: Vec<u64> = (0..100_000).collect();

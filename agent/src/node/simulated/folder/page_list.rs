@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_the_number_of_the_line() {
+    fn an_invalid_list_is_refused_with_the_number_of_the_line() {
         for line in [
             "x 1 /a",
             "1 x /a",
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(order in prop::collection::vec(0u64..20, 0..100)) {
+        fn a_written_list_is_read_back(order in prop::collection::vec(0u64..20, 0..100)) {
             prop_assert_eq!(keys(&text(&order, "/a")), order);
         }
     }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shrink_took_is_counted_and_comes_back_as_refaults() {
+    fn pages_evicted_by_a_shrink_are_counted_and_refault() {
         let keys: Vec<u64> = (0..10_000).collect();
         let mut cache = PageCache::new(10_000, 1).unwrap();
         run(&mut cache, &keys);

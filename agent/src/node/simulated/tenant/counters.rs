@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stalls_are_time_and_not_the_sum_of_those_who_wait() {
+    fn stalls_are_time_and_not_the_sum_of_waits() {
         let mut stall = StallClock::default();
         stall.enter(1_000);
         stall.enter(2_000);

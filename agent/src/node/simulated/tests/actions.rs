@@ -90,7 +90,7 @@ fn a_limit_rises_at_once_and_falls_in_steps() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason_and_changes_nothing() {
+fn invalid_actions_are_refused_with_the_reason_and_change_nothing() {
     let mut node = virtual_node(TWO);
     run(&mut node, 0.1);
     let before = node.observe().unwrap();

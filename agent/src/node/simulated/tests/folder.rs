@@ -41,7 +41,7 @@ fn a_tenant_moves_with_its_file_and_arrives_with_an_empty_page_cache() {
 }
 
 #[test]
-fn what_is_no_definition_is_told_once_and_ends_nobody() {
+fn an_invalid_definition_is_logged_once_and_stops_no_tenant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kv.toml");
     fs::write(&path, definition("/kv", 10)).unwrap();
@@ -92,7 +92,7 @@ fn a_name_that_is_taken_waits_until_it_is_free() {
 }
 
 #[test]
-fn a_folder_that_goes_away_ends_nobody_and_one_that_never_was_is_refused() {
+fn a_removed_folder_stops_no_tenant_and_a_missing_one_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, aside) = (dir.path().join("a"), dir.path().join("b"));
     let text = format!("budget_bytes = 8388608\ntenants_dir = {folder:?}");
@@ -112,7 +112,7 @@ fn a_folder_that_goes_away_ends_nobody_and_one_that_never_was_is_refused() {
 }
 
 #[test]
-fn those_who_went_leave_their_place_to_those_who_come() {
+fn removed_tenants_leave_their_place_to_new_ones() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kv.toml");
     let mut node = node_of(dir.path(), "");

@@ -51,7 +51,7 @@ fn real_time_follows_the_clock_and_lags_openly_when_the_host_is_slow() {
 }
 
 #[test]
-fn virtual_time_passes_as_told_and_begins_at_a_fixed_moment() {
+fn virtual_time_passes_by_ticks_and_begins_at_a_fixed_moment() {
     let mut node = virtual_node(TWO);
     assert_eq!(node.pace(), Pace::Lockstep);
     node.tick(1_234 * MS).unwrap();

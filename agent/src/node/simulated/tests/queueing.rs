@@ -114,7 +114,7 @@ fn two_nodes_of_one_seed_agree_in_everything_and_another_seed_differs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn nothing_is_lost_and_nothing_made_up(
+    fn operations_and_reads_are_conserved(
         concurrency in 1u32..20,
         accesses in 1u32..9,
         read_us in 10.0..500.0f64,

@@ -22,7 +22,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_pages_of_a_tenant_that_runs_are_listed_when_somebody_asks() {
+fn the_pages_of_a_running_tenant_are_listed_on_request() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("kv.toml"), definition("/kv", 10)).unwrap();
     let mut node = node_of(dir.path(), "");
@@ -46,7 +46,7 @@ fn the_pages_of_a_tenant_that_runs_are_listed_when_somebody_asks() {
 }
 
 #[test]
-fn a_question_that_cannot_be_understood_is_told_once_and_one_about_nobody_waits() {
+fn an_invalid_request_is_logged_once_and_one_for_no_tenant_waits() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("kv.toml"), definition("/kv", 10)).unwrap();
     fs::write(dir.path().join("gone.list"), "4096").unwrap();
@@ -140,7 +140,7 @@ fn a_tenant_moves_with_its_pages_and_misses_none_of_them() {
 }
 
 #[test]
-fn where_fewer_pages_fit_the_last_ones_are_taken() {
+fn the_last_pages_of_a_list_are_kept_if_fewer_fit() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("kv.pages"), "0 1000 /kv\n").unwrap();
     let mut node = node_of(dir.path(), "");
@@ -181,7 +181,7 @@ fn a_list_that_comes_with_the_definition_is_given_up() {
 }
 
 #[test]
-fn what_was_read_is_dropped_when_its_list_goes_away() {
+fn read_pages_are_dropped_when_their_list_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (pages, warm) = (dir.path().join("kv.pages"), dir.path().join("kv.warm"));
     for (read_ms, gone, read) in [(2, &pages, 501), (1, &warm, 1000)] {
@@ -199,7 +199,7 @@ fn what_was_read_is_dropped_when_its_list_goes_away() {
 }
 
 #[test]
-fn what_is_no_list_is_told_once_and_ends_nobody() {
+fn an_invalid_list_is_logged_once_and_stops_no_tenant() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kv.pages");
     fs::write(dir.path().join("other.toml"), definition("/other", 10)).unwrap();

@@ -5,9 +5,9 @@ import type { Rehearsal, Rehearsed } from "../api/types";
 import { bytes, count, elapsed, percent, sloNames, sloValue, when } from "./format";
 
 const doing: Partial<Record<Rehearsal["state"], string>> = {
-  measuring: "everybody is measured as it is",
+  measuring: "all tenants are measured with their present memory",
   settling: "memory was taken, page caches settle",
-  judged: "SLOs are judged with the memory of afterwards",
+  judged: "SLOs are judged with the planned memory",
 };
 
 export const tones: Partial<Record<Rehearsal["state"], string>> = {

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fall_or_is_hardly_known_stays_as_it_was_counted() {
+    fn curves_that_do_not_fall_or_are_hardly_known_stay_as_counted() {
         for (counted, pages) in [([1.0; 7], 16.0), ([0.9, 0.5, 0.4, 0.4, 0.4, 0.4, 0.4], 3.0)] {
             assert_eq!(extrapolated(counted, pages, 1.0), (counted, [0.01 * Z_95; 7]));
         }
