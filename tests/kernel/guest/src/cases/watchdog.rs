@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The watchdog and the budgets: what a policy may take, and whom the watchdog leaves alone.
 
-use super::{Case, Lab, MIB, Once, Outcome, PAGES_PER_MIB, case};
+use super::{Case, Lab, MIB, Once, Outcome, PAGES_PER_MIB, Xfs, case};
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::ensure;
-use crate::error::{Result, write_text};
-use crate::files::{TestFile, read_pages};
+use crate::error::{Context, Result, write_text};
+use crate::files::{TestFile, page_content, read_pages};
 use crate::hostile::{self, Mode};
 use crate::parameter::{Parameter, WATCHDOG_MS, WATCHDOG_SHORT};
 use crate::policy;
 use crate::trimming::Trimming;
+use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("a_request_ends_in_time_where_lists_are_empty", &[Once], searching),
     case("a_hook_forgets_a_bounded_number_of_ghosts", &[Once], trimming),
     case("a_policy_that_rests_is_not_short", &[Once], rests),
+    case("a_rest_ends_by_pages_not_by_folios", &[Xfs], rested),
     case("a_policy_whose_folios_others_hold_is_not_short", &[Once], starved),
     case("a_policy_does_not_answer_for_the_one_before", &[Once], overtaken),
 ];
@@ -90,6 +92,39 @@ fn rests(_: &Lab) -> Outcome {
     ensure!(stat.get("requests") >= 1, "it was never asked: {stat:?}");
     ensure!(stat.text("state") == "running", "it was ejected while it rested: {stat:?}");
     Ok(format!("{} requests", stat.get("requests")))
+}
+
+/// A policy that proposed nothing is asked again once enough pages came, however few folios they
+/// are in.
+fn rested(_: &Lab) -> Outcome {
+    const MOST_REQUESTED: u64 = 32;
+    let (file, large) =
+        (TestFile::create("rested", 4 * PAGES_PER_MIB)?, TestFile::create("large", PAGES_PER_MIB)?);
+    let bytes: Vec<u8> = (0..large.pages).flat_map(page_content).collect();
+    let cgroup = Cgroup::create("rested", None)?;
+    let (_attached, handle) = hostile::attach(&cgroup)?;
+    child::run(&cgroup, || file.read_all())?;
+    cgroup.wait_for_state("running")?;
+    handle.set_mode(Mode::Silent);
+    cgroup.write("memory.reclaim", "128K")?;
+    let resting = cgroup.stat()?;
+    ensure!(resting.get("requests") >= 1, "it was never asked: {resting:?}");
+    child::run(&cgroup, || {
+        let descriptor = large.open()?;
+        descriptor.write_all_at(&bytes, 0).context(|| "write".into())?;
+        descriptor.sync_all().context(|| "fsync".into())
+    })?;
+    let written = cgroup.stat()?;
+    let folios = written.get("added") - resting.get("added");
+    let pages = written.get("resident_pages") - resting.get("resident_pages");
+    ensure!(
+        folios < MOST_REQUESTED && pages >= MOST_REQUESTED,
+        "there are no large folios here: {pages} pages in {folios} folios"
+    );
+    cgroup.write("memory.reclaim", "128K")?;
+    let requests = cgroup.stat()?.get("requests") - written.get("requests");
+    ensure!(requests >= 1, "it was not asked after {pages} pages in {folios} folios");
+    Ok(format!("{requests} requests after {pages} pages in {folios} folios"))
 }
 
 /// `struct polite_state`.
