@@ -293,7 +293,8 @@ def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, flo
     for risen, accesses in steps:
         climb_on(climb, [[risen, 0.0]], accesses)
     sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert climb.values[:, :-BESIDE].sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+    off = 1e-3 + len(steps) * 6e-8 * np.ptp(sums)
+    assert abs(climb.values[:, :-BESIDE].sum() - (sums[-1] - sums.min())) <= off
 
 
 def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
@@ -382,7 +383,8 @@ def test_leads_are_finite_and_none_exceeds_what_was_saved(
         found = take(state, seen, misses, in_force)
         assert found.lead[found.index] == 0 and np.isfinite(found.lead).all()
         assert (found.lead >= 0).all()
-        assert (found.lead <= state.climb.values[:, :-BESIDE].sum(axis=1) * (1 + 1e-9)).all()
+        saved = state.climb.values[:, :-BESIDE].sum(axis=1)
+        assert (found.lead <= saved * (1 + 1e-6) + 1e-30).all()
         assert np.isfinite([found.returns, found.factors, found.saved_ratio]).all()
 
 

@@ -175,7 +175,7 @@ def _taken(
     least = _least_of_default(calibrations, now, factors)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    unstack(keep * before + raw, totals)
+    unstack(keep * before + raw, totals, np.float32)
     return calibrations, factors, raw, np.where(index == 0, now.missed - anew, least)
 
 
