@@ -29,8 +29,8 @@ from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SECONDS, SHOWN_S
 from cachepilot.model.climb import BESIDE, WHITE, Climb, Climbs
-from cachepilot.model.pages_table import PagesTable
 from cachepilot.sense.counterfactuals import Counterfactual
+from cachepilot.tables import Table
 
 CONFIG = DecideConfig()
 NAMES = ("default", "lru", "mru")
@@ -305,7 +305,7 @@ def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
     assert state.climb.values.any(), "nothing changed"
     state.align(("default", "s3fifo", "lru"), GROUPS)
     assert not state.climb.values.any() and state.climb.looked == 0
-    assert state.totals == PagesTable.zeros(3, GROUPS)
+    assert state.totals == Table(np.zeros((3, GROUPS)))
     assert state.calibration.values[SECONDS, 1] == 0 < state.calibration.values[SECONDS, 0]
     state.align(("default", "s3fifo", "lru"), 2 * GROUPS)
     assert state.totals.values.shape == (3, 2 * GROUPS)

@@ -17,9 +17,9 @@ from cachepilot.decide import costs, leads
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
-from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
+from cachepilot.tables import stacked, unstack
 
 SURE = 2.0
 """Number of standard errors that a calibration may be off."""

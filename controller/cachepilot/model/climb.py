@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
+from cachepilot.tables import Table, stacked, unstack
 
 WORTH, WHITE, UNSEEN, SECONDS, ACCESSES = -5, -4, -3, -2, -1
 """Columns of `Climb.values` after those of the groups, counted from the end."""

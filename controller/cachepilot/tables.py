@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a tenant's policies in one array, as part of the state of the tenant.
+"""Tables of numbers, such as those of a tenant's policies, as part of a state that is stored.
 
 Lists of Python numbers take four times the memory, and converting them takes longer than all
 computations with them. Sums of pages are kept in single precision: its rounding errors are far
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
-from cachepilot.sense.counterfactuals import Floats
-
+Floats = NDArray[np.float64]
 _ROWS = core_schema.list_schema(core_schema.list_schema(core_schema.float_schema()))
 _SCHEMA = core_schema.no_info_after_validator_function(
     lambda rows: np.array(rows, dtype=np.float64).reshape(len(rows), -1 if rows else 0),
@@ -58,14 +57,3 @@ def unstack(values: Floats, tables: Sequence[Table], kept: DTypeLike = np.float6
     """
     for table, one in zip(tables, values, strict=True):
         table.values = one.astype(kept)
-
-
-class PagesTable(Table):
-    """Pages by policy and group of pages."""
-
-    __slots__ = ()
-
-    @classmethod
-    def zeros(cls, policies: int, groups: int) -> "PagesTable":
-        """A table of zeros."""
-        return cls(np.zeros((policies, groups), np.float32))
