@@ -104,4 +104,5 @@ def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, flo
     for risen, accesses in steps:
         climb_on(climb, [[risen, 0.0]], accesses)
     sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert climb.values[:, :-BESIDE].sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+    off = 1e-3 + len(steps) * 6e-8 * np.ptp(sums)
+    assert abs(climb.values[:, :-BESIDE].sum() - (sums[-1] - sums.min())) <= off

@@ -18,7 +18,7 @@ from cachepilot.api.stale import stale_node
 from cachepilot.cli.fleet.free import kubectl
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.fleet.config import parse_config
-from cachepilot.model.free_memory import FreeMemory
+from cachepilot.node.needs.free_memory import FreeMemory
 
 MIB = 1 << 20
 

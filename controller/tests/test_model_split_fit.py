@@ -2,6 +2,7 @@
 """The fit of service time and accesses, with `scipy.optimize.least_squares` as the referee."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,9 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
+from cachepilot._models import fit_split
 from cachepilot.domain.snapshot import FloatArray
-from cachepilot.model.fitting import ROOT_WEIGHTS
-from cachepilot.model.split_fit import HIGH, LOW, SOFT, SplitProblem, best_split
+from cachepilot.model.fitting import HIGH, LOW, ROOT_WEIGHTS, SOFT
+
+
+class SplitProblem(NamedTuple):
+    """Time per operation and wait per access of intervals, and accesses as measured."""
+
+    log_seen: FloatArray
+    misses_us: FloatArray
+    root_weight: FloatArray
+    accesses: float
+    prior_weight: float
+    start: tuple[float, float]
+
+
+def best_split(one: SplitProblem) -> tuple[float, float]:
+    weights, believed = one.root_weight / SOFT, (one.accesses, one.prior_weight / SOFT)
+    return fit_split(one.log_seen, one.misses_us, weights, believed, one.start, LOW, HIGH)
 
 
 def _problem(seed: int, scatter: float, outliers: int, swing: float) -> SplitProblem:

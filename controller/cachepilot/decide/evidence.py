@@ -17,9 +17,9 @@ from cachepilot.decide import costs, leads
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
-from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
+from cachepilot.tables import stacked, unstack
 
 SURE = 2.0
 """Number of standard errors that a calibration may be off."""
@@ -175,7 +175,7 @@ def _taken(
     least = _least_of_default(calibrations, now, factors)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    unstack(keep * before + raw, totals)
+    unstack(keep * before + raw, totals, np.float32)
     return calibrations, factors, raw, np.where(index == 0, now.missed - anew, least)
 
 

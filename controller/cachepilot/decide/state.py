@@ -8,13 +8,15 @@ is predicted to miss least. A change is on trial until it is confirmed or undone
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.model.climb import Climb
-from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
+from cachepilot.tables import Table
 
 SETTLED_S = 60.0
 """A page cache that has not turned over after this many seconds hardly misses."""
@@ -44,7 +46,7 @@ class PolicyState:
     """
 
     policies: list[str] = field(default_factory=list)
-    totals: PagesTable = field(default_factory=PagesTable)
+    totals: Table = field(default_factory=Table)
     rate: float = 0.0
     climb: Climb = field(default_factory=Climb)
     calibration: Calibration = field(default_factory=Calibration)
@@ -79,7 +81,7 @@ class PolicyState:
             return
         self.calibration.aligned(self.policies, policies)
         self.policies = list(policies)
-        self.totals = PagesTable.zeros(len(policies), groups)
+        self.totals = Table(np.zeros((len(policies), groups), np.float32))
         self.climb.restart(len(self.policies), self.groups)
         self.climb.looked = 0
 

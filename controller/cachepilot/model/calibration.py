@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
+from cachepilot.tables import Table, stacked, unstack
 
 Ints = NDArray[np.int64]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
+from cachepilot.tables import Table, stacked, unstack
 
 WORTH, WHITE, UNSEEN, SECONDS, ACCESSES = -5, -4, -3, -2, -1
 """Columns of `Climb.values` after those of the groups, counted from the end."""
@@ -33,7 +33,7 @@ class Climb(Table):
 
     def restart(self, policies: int, groups: int) -> None:
         """Start all sums from 0, as another policy is in force or others are compared."""
-        self.values = np.zeros((policies, groups + BESIDE))
+        self.values = np.zeros((policies, groups + BESIDE), np.float32)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Climbs:
 
     def store(self, climbs: Sequence[Climb]) -> None:
         """Write each tenant's sums back."""
-        unstack(self.values, climbs)
+        unstack(self.values, climbs, np.float32)
         for one, looked in zip(climbs, self.looked.tolist(), strict=True):
             one.looked = int(looked)
 

@@ -5,8 +5,6 @@ Most errors, such as those of the sample or of unseen accesses, are the same for
 Therefore a correction applies to the curves of all policies.
 """
 
-import math
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +22,14 @@ Rows = npt.NDArray[Any]
 class Joined:
     """Curves with limits added to their sizes, not corrected.
 
-    `columns` are the miss ratios at the added limits, shape (P, 1), each with its index among the
-    columns before it. The other fields are those of `Curves`, with the limits included.
+    `columns` are the miss ratios at the A added limits, shape (P, A). `order` sorts the columns of
+    the curves, followed by these, by size. The other fields are those of `Curves`, with the limits
+    included.
     """
 
     curves: Curves
-    columns: tuple[tuple[int, FloatArray], ...]
+    columns: FloatArray
+    order: IntArray
     sizes_bytes: IntArray
     error_bar: Rows | None
     step_bar: Rows | None
@@ -37,31 +37,28 @@ class Joined:
     @classmethod
     def of(cls, curves: Curves, limits: Iterable[int]) -> "Joined":
         """Add limits to curves. Ratios, errors and squared step errors are linear in between."""
-        sizes: list[int] = curves.sizes_bytes.tolist()
-        ratios, columns = curves.miss_ratio.astype(np.float64), []
-        bars, steps = curves.error_bar, curves.step_bar
-        for limit in limits:
-            at = bisect_left(sizes, limit)
-            if limit <= 0 or (at < len(sizes) and sizes[at] == limit):
-                continue
-            low = sizes[at - 1] if at else 0
-            part = (limit - low) / (sizes[at] - low) if at < len(sizes) else 0.0
-            sizes.insert(at, limit)
-            columns.append((at, _column(ratios, at, part, 1.0)))
-            ratios = _inserted(ratios, *columns[-1])
-            bars = None if bars is None else _inserted(bars, at, _column(bars, at, part, 0.0))
-            steps = None if steps is None else _divided(steps, at, part)
-        known = np.array(sizes, dtype=np.int64)
-        for one in (known, bars, steps):
+        own: list[int] = curves.sizes_bytes.tolist()
+        sizes = np.array([*own, *{one for one in limits if one > 0}.difference(own)])
+        order = sizes.argsort()
+        # Where each size is, counted in columns of the curves: the first is 1, and no memory is 0.
+        place = np.interp(sizes, [0, *own], np.arange(len(own) + 1.0))
+        added, place = place[len(own) :], place[order]
+        columns = _between(curves.miss_ratio, 1.0, added)
+        sizes, bars, steps = sizes[order], curves.error_bar, curves.step_bar
+        if bars is not None:
+            between = _between(bars, 0.0, added)
+            bars = np.concatenate((bars, between), axis=1, dtype=bars.dtype).take(order, 1)
+        if steps is not None:
+            ways = np.sqrt(np.ediff1d(place, to_begin=place[0])).astype(steps.dtype)
+            steps = steps.take(np.ceil(place).astype(np.intp) - 1, 1) * ways
+        for one in (sizes, bars, steps):
             if one is not None:
                 one.setflags(write=False)
-        return cls(curves, tuple(columns), known, bars, steps)
+        return cls(curves, columns, order, sizes, bars, steps)
 
     def corrected(self, shifts: Shifts) -> Curves:
         """The curves, corrected by `shifts` at the limits that were added."""
-        rows = self.curves.miss_ratio.astype(np.float64)
-        for at, column in self.columns:
-            rows = _inserted(rows, at, column)
+        rows = np.concatenate((self.curves.miss_ratio, self.columns), axis=1).take(self.order, 1)
         if len(shifts) == 1:
             rows += shifts[0][1]
         else:
@@ -74,25 +71,12 @@ class Joined:
         return Curves.of_checked(self.curves.policies, sizes, rows, bars, steps)
 
 
-def _column(rows: Rows, at: int, part: float, start: float) -> Rows:
-    """The values at `part` of the way to column `at`; `start` is before the first column."""
-    if at == rows.shape[1]:
-        return rows[:, -1:].copy()
-    low = rows[:, at - 1 : at] if at else start
-    return np.asarray(low + (rows[:, at : at + 1] - low) * part, dtype=rows.dtype)
-
-
-def _inserted(rows: Rows, at: int, column: Rows) -> Rows:
-    return np.concatenate((rows[:, :at], column, rows[:, at:]), axis=1)
-
-
-def _divided(steps: Rows, at: int, part: float) -> Rows:
-    """Step errors with step `at` divided in two; beyond the last size there is no step error."""
-    if at == steps.shape[1]:
-        return np.concatenate((steps, np.zeros_like(steps[:, :1])), axis=1)
-    whole, ways = steps[:, at : at + 1], (math.sqrt(part), math.sqrt(1 - part))
-    both = [(whole * way).astype(steps.dtype) for way in ways]
-    return np.concatenate((steps[:, :at], *both, steps[:, at + 1 :]), axis=1)
+def _between(rows: Rows, start: float, place: FloatArray) -> FloatArray:
+    """The values of rows at places between their columns; `start` is the value at place 0."""
+    above = np.ceil(place).astype(np.intp)
+    part = place - above + 1
+    high, low = rows.take(above - 1, 1), np.where(above > 1, rows.take(above - 2, 1), start)
+    return np.asarray(low * (1 - part) + high * part)
 
 
 class Corrections:

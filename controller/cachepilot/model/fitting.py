@@ -4,7 +4,9 @@
 In `concurrency / (service + accesses per operation x miss ratio x miss cost)`, the service time and
 the accesses that an operation waits for are fitted, and the rest is measured. While the miss ratio
 hardly changes, the two cannot be told apart, and the measured accesses per operation decide. If it
-has changed a little, both solutions count in proportion.
+has changed a little, both solutions count in proportion. The search for the least loss is in
+`models/src/split_fit.rs`; tests compare it with `scipy.optimize.least_squares`, which takes some
+milliseconds per tenant.
 """
 
 import math
@@ -14,10 +16,9 @@ from statistics import median
 
 import numpy as np
 
+from cachepilot._models import fit_split
 from cachepilot.domain.snapshot import Demand, FloatArray
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.split_fit import SERVICE_US_MIN, SplitProblem, best_split
-from cachepilot.model.throughput import ops_of
 from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
@@ -39,6 +40,11 @@ DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of a normal distribution."""
 SERVICE_SHARE_MIN = 0.02
 """Least share of service in the time of an operation, while it cannot be told apart."""
+SERVICE_US_MIN = 1e-3
+LOW, HIGH = (SERVICE_US_MIN, 1e-6), (1e12, 1e12)
+"""Bounds of the service time, microseconds, and of accesses per operation."""
+SOFT = 0.1
+"""Scale of residuals: far larger ones count linearly, far smaller ones by their square."""
 KEPT = 1e-30, 1e30
 """Range of operations per second that single precision can represent."""
 ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
@@ -64,7 +70,8 @@ class Observation:
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:
     """The throughput that the model predicts from the miss ratio and miss cost of an interval."""
-    return ops_of(demand, observation.miss_cost_us, observation.miss_ratio)
+    waits = demand.accesses_per_op * observation.miss_ratio * observation.miss_cost_us
+    return US_PER_S * demand.concurrency / (demand.service_us + waits)
 
 
 def _prior_weight(log_seen: FloatArray) -> float:
@@ -117,27 +124,6 @@ def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> t
     return max(service_us, SERVICE_US_MIN), accesses
 
 
-class _Posed:
-    """The fit of one tenant: the solution by measured accesses, and the problem to solve."""
-
-    def __init__(self, seen: FloatArray, prior: Demand, before: tuple[float, float] | None) -> None:
-        """`seen` has a row per observation, (N, 3), newest last; `before` is the last solution."""
-        ops, miss_ratios, cost_us = seen.T
-        misses_us = miss_ratios * cost_us
-        time_us = US_PER_S * prior.concurrency / ops
-        self.measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
-        self.share = _share_told(miss_ratios)
-        self.problem: SplitProblem | None = None
-        if self.share > 0:
-            log_seen = np.log(time_us)
-            start_us = max(self.measured[0], prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
-            start = before or (start_us, prior.accesses_per_op)
-            self.problem = SplitProblem(
-                log_seen, misses_us, ROOT_WEIGHTS[-len(seen) :], prior.accesses_per_op,
-                _prior_weight(log_seen), start,
-            )  # fmt: skip
-
-
 class OnlineFit:
     """The demand of one tenant, fitted online; every observation first tests the prediction.
 
@@ -180,9 +166,9 @@ class OnlineFit:
         """Fit all observations; `prior` is the demand as measured.
 
         The fit is least squares of the logarithm of throughput, so residuals are relative. The loss
-        is linear in outliers, and older observations fade. It begins at the last solution. The
-        demand is between the measured and the fitted split, depending on how well observations
-        separate the two.
+        is linear in outliers, and older observations fade. The search begins at the last solution;
+        if most observations are outliers, it finds one of several minima. The demand is between the
+        measured and the fitted split, depending on how well observations separate the two.
         """
         if not self._count:
             self.demand = prior
@@ -190,11 +176,22 @@ class OnlineFit:
         # The observations are kept in single precision.
         seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
         at = self._count % WINDOW if self._count > WINDOW else 0
-        posed = _Posed(np.roll(seen, -at, axis=0), prior, self._solution)
-        self._solution = None if posed.problem is None else best_split(posed.problem)
+        ops, miss_ratios, cost_us = np.roll(seen, -at, axis=0).T
+        time_us, misses_us = US_PER_S * prior.concurrency / ops, miss_ratios * cost_us
+        measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
+        share = _share_told(miss_ratios)
+        if share > 0:
+            log_seen = np.log(time_us)
+            start_us = max(measured[0], prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
+            start = self._solution or (start_us, prior.accesses_per_op)
+            weights, weight = ROOT_WEIGHTS[-len(seen) :] / SOFT, _prior_weight(log_seen) / SOFT
+            believed = prior.accesses_per_op, weight
+            self._solution = fit_split(log_seen, misses_us, weights, believed, start, LOW, HIGH)
+        else:
+            self._solution = None
         service_us, accesses = (
-            one + posed.share * (other - one)
-            for one, other in zip(posed.measured, self._solution or posed.measured, strict=True)
+            one + share * (other - one)
+            for one, other in zip(measured, self._solution or measured, strict=True)
         )
         error_pct = self._error_sum / self._error_weight if self._error_weight else None
         self.demand = Demand(service_us, accesses, prior.concurrency, error_pct)

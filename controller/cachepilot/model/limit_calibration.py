@@ -23,6 +23,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import add
 from typing import NamedTuple
 
 from cachepilot.domain.snapshot import Demand
@@ -59,20 +60,6 @@ class Done(NamedTuple):
     time_us: float = 0.0
     read_us: float = 0.0
     missed_us: float = 0.0
-
-    def times(self, share: float) -> "Done":
-        """The share `share` of the sums."""
-        ops, time_us, read_us, missed_us = self
-        return Done(share * ops, share * time_us, share * read_us, share * missed_us)
-
-    def plus(self, other: "Done") -> "Done":
-        """The sums of both."""
-        return Done(
-            self.ops + other.ops,
-            self.time_us + other.time_us,
-            self.read_us + other.read_us,
-            self.missed_us + other.missed_us,
-        )
 
     def waits(self, demand: Demand) -> tuple[float, float]:
         """The miss ratio to add so that the model explains the time, and its variance.
@@ -143,7 +130,7 @@ class Anchor:
         self.misses *= share
         self.told *= share
         self.seconds *= share
-        self.done = self.done.times(share)
+        self.done = Done(*(share * one for one in self.done))
 
     def off(self, demand: Demand) -> Off:
         """The error of the curve at this limit, with unexpected waits counted as misses.
@@ -200,7 +187,7 @@ class LimitCalibration:
         here.misses += min(misses, accesses)
         here.told += told * accesses
         here.seconds += elapsed_s
-        here.done = here.done.plus(done)
+        here.done = Done(*map(add, here.done, done))
 
     def _at(self, limit_bytes: int) -> Anchor:
         """The anchor of a limit, or a new one if none is near."""

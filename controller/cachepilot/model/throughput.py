@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cachepilot.domain.snapshot import Demand, Device, FloatArray, Tenant
+from cachepilot.domain.snapshot import Device, FloatArray, Tenant
 from cachepilot.domain.units import US_PER_S
 
 MISS_RATIO_FLOOR = 1e-3
@@ -134,9 +134,3 @@ def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind)
     # A copy, so that each term is contiguous.
     scale, base, per_miss, per_wait, accesses = terms.T.copy()
     return Throughput(scale, base, per_miss, per_wait, accesses, device.capacity_iops)
-
-
-def ops_of(demand: Demand, read_us: float, miss_ratio: float) -> float:
-    """Operations per second by the model `service` if a device read takes `read_us`."""
-    waits = demand.accesses_per_op * miss_ratio * read_us
-    return US_PER_S * demand.concurrency / (demand.service_us + waits)

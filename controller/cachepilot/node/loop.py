@@ -19,7 +19,6 @@ from functools import partial
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.units import BYTES_MAX
-from cachepilot.model.free_memory import FreeMemory
 from cachepilot.node import node_state
 from cachepilot.node.acting.acknowledged import Acknowledged
 from cachepilot.node.acting.apply import Applier, named_tasks
@@ -35,6 +34,7 @@ from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.epochs import Epochs
 from cachepilot.node.freshness import Clock, Freshness
 from cachepilot.node.keeper import Keeper
+from cachepilot.node.needs.free_memory import FreeMemory
 from cachepilot.node.needs.sampling import sample
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
+from cachepilot.decide.memory import judging
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
     Lacked,
@@ -19,12 +20,10 @@ from cachepilot.decide.memory.state import (
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.filling import FILLED_S
-from cachepilot.sizes import PAGE_BYTES, human_bytes
+from cachepilot.sizes import PAGE_BYTES
 
 STUCK_S, STUCK_MAX_S = 60.0, 3600.0
 """Seconds for which a limit that the node did not move is left alone: at first, and at most."""
-LOSS_COSTS = 2.0
-"""Multiple of its cost that a change may lose before it is undone: the pages are read twice."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
@@ -127,7 +126,7 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if any(seen.tenants[name].is_settling for name in change.members):
         # While a policy settles, the prediction for its limits is that of another policy.
         restart(change)
-    gained = _gained(change, seen, config.least_gain)
+    gained = judging.gained(change, seen, config.least_gain)
     if gained is not None:
         change.idle_s = 0.0
         return _weigh(state, change, gained, seen, config)
@@ -168,31 +167,40 @@ def _weigh(
     if change.expected is None:
         members = [(seen.tenants[name], one) for name, one in change.members.items()]
         change.expected = sum(
-            one.worth_at(way.to_bytes) - _worth_before(one, way, seen) for one, way in members
+            one.worth_at(way.to_bytes) - judging.worth_before(one, way, seen)
+            for one, way in members
         )
     change.gained.take(gained)
     since = change.since
     if change.settled_s is not None:
         since.take(gained)
     expected = change.expected * since.intervals * seen.elapsed_s
-    why = _why_undone(change, expected, config)
+    why = judging.why_undone(change, expected, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
         return _end(state, seen, Event.REVERTED, why)
     if since.intervals < LEAST_INTERVALS or since.total <= since.sure_bound(config.alpha):
         return []
     state.lost = 0.0
-    return _end(state, seen, Event.KEPT, _why_kept(change, expected, seen))
+    return _end(state, seen, Event.KEPT, judging.why_kept(change, expected, seen))
 
 
-def _why_kept(change: MemoryChange, expected: float, seen: MemoryInterval) -> str:
-    if seen.goal == Goal.LEAST_MEMORY:
-        freed = sum(one.from_bytes - one.to_bytes for one in change.members.values())
-        return f"{human_bytes(max(0, freed))} more are free, and nobody lacks what it is to have"
-    told = "by it, though no gain was predicted"
-    if expected > 0:
-        told = f"{100 * change.since.total / expected:.0f}% of what was predicted"
-    return f"all together gain {told}"
+def is_moving(change: MemoryChange | None) -> bool:
+    """Whether a change has limits on their way, or page caches that are not full yet."""
+    return change is not None and change.settled_s is None
+
+
+def accept(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+    """End a change that is not judged yet for a better plan, which it would otherwise keep waiting.
+
+    A change that gains less than its intervals scatter might not be judged for hours.
+    """
+    change = state.change
+    if change is None:
+        return []
+    state.lost += max(0.0, -change.gained.total)
+    told = "what it gained fits the prediction, and a better plan is worth more than to make sure"
+    return _end(state, seen, Event.KEPT, told)
 
 
 def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
@@ -253,72 +261,6 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
     return is_there
-
-
-def _gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> float | None:
-    """The measured gain of an interval against the earlier limits, in the unit of the goal.
-
-    It is None if nothing was measured of any member, if the curves of one are doubted, or while one
-    turns over its page cache after a change of policy. A member that did nothing gained nothing.
-    """
-    pairs = [(seen.tenants[name], member) for name, member in change.members.items()]
-    if any(one.is_settling or _is_doubted(one, member, least_gain) for one, member in pairs):
-        return None
-    gained = [
-        one.worth_measured - _worth_before(one, member, seen)
-        for one, member in pairs
-        if one.worth_measured is not None
-    ]
-    return sum(gained) * seen.elapsed_s if gained else None
-
-
-def _worth_before(one: MemoryTenant, member: Member, seen: MemoryInterval) -> float:
-    """What the limit before the change is worth in this interval.
-
-    If a tenant gave memory for certain hits alone and its curves still have low confidence, all
-    that is known of the earlier limit is its miss ratio when the change began.
-    """
-    known = one.worth_at(member.from_bytes)
-    if not (member.gave_certain and one.is_certain and one.limit_bytes < member.from_bytes):
-        return known
-    ops = one.ops_at(seen.wait_at({}), member.certain_miss)
-    return max(known, one.worth_of(ops, member.from_bytes))
-
-
-def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
-    """Whether nothing is known of the worth of the limit before the change.
-
-    With low confidence in the curves, only hits at the present limit are certain. For the earlier
-    limit they bound two things: a receiving tenant that hits nothing gained nothing, and a tenant
-    that gave memory because of them could not lose more.
-    """
-    if one.is_doubted or not one.is_certain or member.gave_certain:
-        return one.is_doubted
-    if one.worth_measured is None:
-        return False
-    most = one.worth_measured - one.worth_at(member.from_bytes)
-    return one.limit_bytes <= member.from_bytes or most > least_gain * one.whole
-
-
-def _why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
-    """Why a change is undone, or None; `expected` is its predicted gain since it settled.
-
-    That gain is due once it is `undo_times` the cost of the change and its noise bound.
-    """
-    gained, since = change.gained, change.since
-    if gained.intervals < LEAST_INTERVALS:
-        return None
-    if gained.total < -(LOSS_COSTS * change.cost + gained.bound(config.alpha)):
-        return "those who gave lost more than those who got it gained"
-    if since.intervals < LEAST_INTERVALS:
-        return None
-    bound = since.bound(config.alpha)
-    if expected <= 0 and since.total <= bound:
-        return "no gain is predicted by now, and none is certain by measurement"
-    is_due = expected >= config.undo_times * (change.cost + bound)
-    if is_due and since.total < expected / config.undo_times:
-        return f"it gained {100 * since.total / expected:.0f}% of what was predicted"
-    return None
 
 
 def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:

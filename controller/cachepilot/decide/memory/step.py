@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory import asked, giving_back, rollout
+from cachepilot.decide.memory import asked, giving_back, judging, rollout
 from cachepilot.decide.memory.state import (
     Member,
     MemoryChange,
@@ -63,11 +63,15 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if _is_owed(state, seen, config):
         # If a change is under way, this corrects it, and the change is judged as before.
         return _begin(state, _needed(seen), forced=state.change is None)
-    if state.change is not None or asked.is_going_back(state, seen.time_s):
+    if asked.is_going_back(state, seen.time_s) or rollout.is_moving(state.change):
         return []
     affordable = _within_budgets(seen)
-    is_worth_it = _is_worth_it(state, affordable, config)
-    return _begin(state, affordable, forced=False) if is_worth_it else []
+    if not _is_worth_it(state, affordable, config):
+        return []
+    found = rollout.accept(state, seen)
+    # A limit that proved stuck is not moved again; the next plan takes that into account.
+    is_stuck = bool(affordable.movers.keys() & rollout.held(state, seen.time_s))
+    return found if is_stuck else found + _begin(state, affordable, forced=False)
 
 
 def _give_back(state: MemoryState, seen: MemoryInterval, given: MemoryInterval) -> list[Decision]:
@@ -204,7 +208,10 @@ def _cost_of_one(one: MemoryTenant) -> float:
 
 
 def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
-    """Whether the plan would have gained, by now, more than it may cost to change to it."""
+    """Whether the plan would have gained, by now, more than it may cost to change to it.
+
+    To that cost belongs what is at stake in a change that is not judged yet and would be accepted.
+    """
     if not seen.movers:
         state.evidence = {}
         return False
@@ -216,7 +223,8 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    return sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
+    cost = cost_of(seen) + state.lost + judging.at_stake(state.change, seen)
+    return sum(rates.values()) >= least and evidence >= cost
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:

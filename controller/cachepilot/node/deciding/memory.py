@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory.rollout import LOSS_COSTS
+from cachepilot.decide.memory.judging import LOSS_COSTS
 from cachepilot.decide.memory.state import MemoryInterval, MemoryTenant
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Reading

@@ -4,7 +4,7 @@
 import pytest
 
 from cachepilot.domain.snapshot import Demand
-from cachepilot.model.demands import FittedDemands
+from cachepilot.node.collector import FittedDemands
 from cachepilot.sense.counters import Sample, Window
 
 READ_US = 10_000.0
