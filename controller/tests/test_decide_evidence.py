@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cachepilot.decide.config import RANGES, DecideConfig
-from cachepilot.decide.evidence import Evidence, take_all
-from cachepilot.decide.leads import looks_of, sure_shares
+from cachepilot.decide.evidence import Evidence, looks_of, sure_shares, take_all
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.errors import InputError
