@@ -8,22 +8,19 @@ from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory import judging
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
-    Lacked,
     Member,
     MemoryChange,
     MemoryInterval,
     MemoryState,
     MemoryTenant,
     Origin,
-    Stuck,
+    Wait,
+    hold,
 )
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
-
-STUCK_S, STUCK_MAX_S = 60.0, 3600.0
-"""Seconds for which a limit that the node did not move is left alone: at first, and at most."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
@@ -36,7 +33,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
     for name, stuck in list(state.stuck.items()):
         one = seen.tenants.get(name)
-        is_over = seen.time_s > stuck.until_s + stuck.wait_s or is_gone(seen, name, stuck)
+        is_over = stuck.is_forgotten(seen.time_s) or is_gone(seen, name, stuck)
         if is_over or (one is not None and _differs(one, stuck.limit_bytes)):
             del state.stuck[name]
     change = state.change
@@ -64,7 +61,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return found
 
 
-def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck | Lacked) -> bool:
+def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Wait) -> bool:
     """Whether a record is of a tenant that will not come back, or of an earlier one of its name."""
     one = seen.tenants.get(name)
     return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
@@ -280,9 +277,8 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
 def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:
     """Plan limits that the node did not move as they are; for twice as long each time."""
     for name in _stuck(change, seen):
-        known, one = state.stuck.get(name), seen.tenants[name]
-        wait_s = STUCK_S if known is None else min(2 * known.wait_s, STUCK_MAX_S)
-        state.stuck[name] = Stuck(one.cgroup_id, one.limit_bytes, wait_s, seen.time_s + wait_s)
+        one = seen.tenants[name]
+        hold(state.stuck, name, one, one.limit_bytes, seen.time_s)
 
 
 def held(state: MemoryState, time_s: float) -> frozenset[str]:

@@ -21,6 +21,8 @@ ARRIVED_INTERVALS = 3
 """A limit that has not moved for so many intervals is taken to be at its end."""
 ROLLBACK_S = 60.0
 """Limits that have not moved for so many seconds no longer count as being rolled back."""
+WAIT_S, WAIT_MAX_S = 60.0, 3600.0
+"""Seconds for which a change of a limit that failed is not tried again: at first, and at most."""
 
 
 @quickly_made
@@ -213,26 +215,20 @@ class Origin:
 
 
 @dataclass
-class Stuck:
-    """A limit that the node does not move; it is planned as it is until `until_s`."""
+class Wait:
+    """A limit that holds until `until_s`, for `wait_s`, because a change of it has failed.
+
+    It is one that the node did not move, or one that was enough, after a smaller one had not been.
+    """
 
     cgroup_id: int
     limit_bytes: int
     wait_s: float
     until_s: float
 
-
-@dataclass
-class Lacked:
-    """A limit that was enough for a tenant, after a smaller one had not been.
-
-    No limit below `least_bytes` is planned before `until_s`. `wait_s` is the length of that time.
-    """
-
-    cgroup_id: int
-    least_bytes: int
-    wait_s: float
-    until_s: float
+    def is_forgotten(self, time_s: float) -> bool:
+        """Whether it ended so long ago that the next failure is taken for a first one."""
+        return time_s > self.until_s + self.wait_s
 
 
 @dataclass
@@ -336,6 +332,20 @@ class MemoryChange:
         return {name: Origin(one.cgroup_id, one.from_bytes, 0, since_s) for name, one in members}
 
 
+def hold(
+    waits: dict[str, Wait],
+    name: str,
+    one: MemoryTenant,
+    limit_bytes: int,
+    time_s: float,
+    is_again: bool = True,
+) -> None:
+    """Let a limit of a tenant hold from now on; twice as long if a change of it failed again."""
+    known = waits.get(name)
+    wait_s = WAIT_S if known is None else min((1 + is_again) * known.wait_s, WAIT_MAX_S)
+    waits[name] = Wait(one.cgroup_id, limit_bytes, wait_s, time_s + wait_s)
+
+
 @dataclass
 class MemoryState:
     """State of a node that outlives a restart.
@@ -356,8 +366,8 @@ class MemoryState:
     lost: float = 0.0
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
-    stuck: dict[str, Stuck] = field(default_factory=dict)
-    lacked: dict[str, Lacked] = field(default_factory=dict)
+    stuck: dict[str, Wait] = field(default_factory=dict)
+    lacked: dict[str, Wait] = field(default_factory=dict)
     fine: dict[str, int] = field(default_factory=dict)
     goal: str = ""
     weights: dict[str, float] = field(default_factory=dict)
@@ -379,10 +389,8 @@ class MemoryState:
         """Shift times with a clock that went back, or (`seconds` < 0) over a gap of snapshots."""
         for origin in self.restore.values():
             origin.since_s -= seconds
-        for stuck in self.stuck.values():
-            stuck.until_s -= seconds
-        for lacked in self.lacked.values():
-            lacked.until_s -= seconds
+        for wait in (*self.stuck.values(), *self.lacked.values()):
+            wait.until_s -= seconds
         change = self.change
         if change is not None:
             change.started_s -= seconds
