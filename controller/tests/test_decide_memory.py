@@ -247,7 +247,7 @@ def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
 
 def test_a_promise_is_of_those_who_are_still_there() -> None:
     taker, donor = pair()
-    donor.changes = {"reread_s": 0.1}
+    donor.changes = {"reread_at": lambda _: 0.1}
     node = Node(taker, donor, Tenant(160.0, 160.0, planned_mib=160.0))
     node.begin()
     del node.tenants["/2"]

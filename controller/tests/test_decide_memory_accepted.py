@@ -20,7 +20,7 @@ def idle_donor() -> Tenant:
     """Return a tenant that hits nothing, so that giving memory costs it nothing."""
     found = Tenant(1000.0, 1000.0)
     found.changes = {"worth_at": lambda _: 1.0, "worth_now": 1.0, "worth_planned": 1.0}
-    found.changes |= {"worth_measured": 1.0, "reread_s": 0.0}
+    found.changes |= {"worth_measured": 1.0, "reread_at": lambda _: 0.0}
     return found
 
 

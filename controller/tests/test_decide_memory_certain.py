@@ -32,7 +32,8 @@ class Certain(Tenant):
             return 1.0 - hits if at >= limit else 1.0
 
         return replace(
-            super().seen(noise), is_certain=True, error=0.0, reread_s=0.01, miss_at=miss_at,
+            super().seen(noise), is_certain=True, error_at=lambda _: 0.0,
+            reread_at=lambda _: 0.01, miss_at=miss_at,
             worth_at=lambda at: of_miss(miss_at(at)), worth_of=lambda miss, _: of_miss(miss),
             worth_now=of_miss(miss_at(limit)), worth_planned=of_miss(miss_at(planned)),
             worth_measured=of_miss(1.0 - hits) + noise,

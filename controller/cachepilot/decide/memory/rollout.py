@@ -96,7 +96,7 @@ def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
 
 def _is_back(one: MemoryTenant, origin: Origin) -> bool:
     """Whether a limit is back, or has been set by an operator's pin or by others."""
-    return one.is_ordered or one.is_yielded or is_at(one, origin.limit_bytes)
+    return one.is_set_elsewhere or is_at(one, origin.limit_bytes)
 
 
 def restart(change: MemoryChange) -> None:

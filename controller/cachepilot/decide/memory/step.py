@@ -119,7 +119,8 @@ def _needed(seen: MemoryInterval) -> MemoryInterval:
 
 
 def _is_lacking(one: MemoryTenant, part: float) -> bool:
-    return one.lacks_at(_limit_at(one, part)) > one.lacks_planned
+    lacks_planned = 1 - one.aimed_planned if one.has_slo else one.below_planned
+    return one.lacks_at(_limit_at(one, part)) > lacks_planned
 
 
 def _limit_at(one: MemoryTenant, part: float) -> int:
@@ -168,10 +169,10 @@ def sure_gains(seen: MemoryInterval) -> dict[str, float]:
     The errors of tenants are independent. The error of the sum is divided among tenants in
     proportion to the variance that each contributes.
     """
-    movers = seen.movers
-    error = max(math.sqrt(sum(one.error**2 for one in movers.values())), 1e-12)
+    squares = {name: one.error**2 for name, one in seen.movers.items()}
+    error = max(math.sqrt(sum(squares.values())), 1e-12)
     return {
-        name: one.worth_planned - one.worth_now - (one.error**2 / error if name in movers else 0.0)
+        name: one.worth_planned - one.worth_now - squares.get(name, 0.0) / error
         for name, one in seen.tenants.items()
     }
 
