@@ -8,6 +8,8 @@ measurement agrees with the prediction, or until it is undone.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cachepilot.decide import choose, evidence, rollout
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome
@@ -66,12 +68,13 @@ def _weigh(
         judged = rollout.judge(state, seen, known.of(i), config) if is_tried else None
         found.append([] if judged is None else [judged])
     ready = choose.ready(states, intervals, known, config)
+    any_ready = np.any(ready.which, axis=1)
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
         # No policy is chosen over one that the objectives do not allow: a trial could not go back
         # to it, and the plan replaces it anyway. Nor over one confirmed just now: its trial was
         # still running when the leads over it were computed.
         may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
         is_open = not found[i] and not seen.is_held and state.wanted is None
-        if ready.any[i] and may_choose and is_open:
+        if any_ready[i] and may_choose and is_open:
             found[i] += choose.choose(state, seen, known, ready, i)
     return found
