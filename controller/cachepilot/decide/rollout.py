@@ -180,17 +180,6 @@ def least_lost(left: float, stake: float) -> float:
     return max(stake, left / WORST)
 
 
-def _most_lost(trial: Trial, seen: Interval) -> float:
-    """What a change may lose before it is undone: the budget less the most a rollback reads.
-
-    A rollback is charged with what it reads on average, so the difference must be left over.
-    """
-    most, told = trial.rollback, seen.counterfactual
-    if told is not None and not told.reread.any():
-        most = trial.at_most_displaced(max(most, ROLLBACK_MOST * told.cache_pages))
-    return max(trial.may_lose or 0.0, (trial.left or 0.0) - most)
-
-
 def is_on_trial(state: PolicyState) -> bool:
     """Whether a change is live and no other policy is ordered."""
     return state.trial is not None and state.trial.is_live and state.wanted is None
@@ -201,8 +190,16 @@ def _is_beyond_cost(trial: Trial, lost: float) -> bool:
     return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
 
 
-def _is_lost(trial: Trial, lost: float, most: float) -> bool:
-    """Whether a change lost more against the default than it costs, or than `most`."""
+def _is_lost(trial: Trial, lost: float, seen: Interval) -> bool:
+    """Whether a change lost more against the default than it costs, or than it may lose.
+
+    It may lose the budget less the most that a rollback reads. A rollback is charged with what it
+    reads on average, so the difference must be left over.
+    """
+    rollback, told = trial.rollback, seen.counterfactual
+    if told is not None and not told.reread.any():
+        rollback = trial.at_most_displaced(max(rollback, ROLLBACK_MOST * told.cache_pages))
+    most = max(trial.may_lose or 0.0, (trial.left or 0.0) - rollback)
     return _is_beyond_cost(trial, lost) or lost > most
 
 
@@ -240,8 +237,7 @@ def judge(
     why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
     lost = state.excess - trial.excess
-    most = _most_lost(trial, seen)
-    if why_undone is None and _is_lost(trial, lost, most):
+    if why_undone is None and _is_lost(trial, lost, seen):
         # CPU time, or a loss against a policy other than the default, says nothing of misses.
         is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
