@@ -75,7 +75,7 @@ def test_what_a_need_took_of_a_donor_is_no_loss_by_the_change_for_gain(is_needed
         Certain(400.0, 400.0, 64.0, 64.0, least_mib=96.0, hits=0.4),
         Tenant(400.0, 400.0, 160.0, 160.0),
     )
-    change = node.state.change = MemoryChange(0.0, 0.0, 0.0, forced=is_needed)
+    change = node.state.change = MemoryChange(0.0, 0.0, forced=is_needed)
     read = Reading(1.0, 0.5), Reading(1.0, 0.5)
 
     def member(start_mib: int, end_mib: int, meant_mib: int) -> Member:

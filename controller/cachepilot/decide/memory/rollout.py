@@ -27,7 +27,9 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follow tenants that are gone, changes that the node rolled back, and limits that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
-        if is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
+        # A limit that an operator's pin or others set does not go back.
+        is_over = one is not None and (one.is_set_elsewhere or is_at(one, origin.limit_bytes))
+        if is_over or is_gone(seen, name, origin):
             del state.restore[name]
         elif one is not None and _differs(one, origin.seen_bytes):
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
@@ -94,11 +96,6 @@ def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
     return abs(one.limit_bytes - limit_bytes) >= one.step_bytes
 
 
-def _is_back(one: MemoryTenant, origin: Origin) -> bool:
-    """Whether a limit is back, or has been set by an operator's pin or by others."""
-    return one.is_set_elsewhere or is_at(one, origin.limit_bytes)
-
-
 def restart(change: MemoryChange) -> None:
     """Start the judgement again, because other limits or targets need another prediction."""
     change.expected, change.since, change.settled_s = None, Gain(), None
@@ -162,11 +159,7 @@ def _weigh(
     config: DecideConfig,
 ) -> list[Decision]:
     if change.expected is None:
-        members = [(seen.tenants[name], one) for name, one in change.members.items()]
-        change.expected = sum(
-            one.worth_at(way.to_bytes) - judging.worth_before(one, way, seen)
-            for one, way in members
-        )
+        change.expected = judging.predicted(change, seen)
     change.gained.take(gained)
     since = change.since
     if change.settled_s is not None:

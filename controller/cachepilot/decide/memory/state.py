@@ -292,8 +292,8 @@ class MemoryChange:
 
     started_s: float
     moved_s: float
-    cost: float
     forced: bool
+    cost: float = 0.0
     expected: float | None = None
     members: dict[str, Member] = field(default_factory=dict)
     gained: Gain = field(default_factory=Gain)

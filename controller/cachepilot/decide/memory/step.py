@@ -230,7 +230,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
     """Move limits towards the plan. A limit that is being rolled back keeps its first origin."""
-    change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, forced)
+    change = state.change or MemoryChange(seen.time_s, seen.time_s, forced)
     state.change = change
     if forced:
         change.force()
@@ -250,11 +250,10 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
             continue
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
-        readings = one.measured, one.predicted
         gave_certain = one.is_certain and not one.grows
         member = Member(
-            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain,
-            one.miss_at(now) if gave_certain else 1.0,
+            one.cgroup_id, one.policy, start, then, one.measured, one.predicted, costs[name],
+            gave_certain=gave_certain, certain_miss=one.miss_at(now) if gave_certain else 1.0,
         )  # fmt: skip
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
