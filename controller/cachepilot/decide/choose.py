@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST, least_share
 from cachepilot.decide.evidence import Evidence
-from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import end, least_lost, order
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
@@ -76,7 +76,7 @@ def ready(
 
 def choose(
     state: PolicyState, seen: Interval, known: Evidence, found: Ready, i: int
-) -> list[Outcome]:
+) -> list[Decision]:
     """Change tenant `i` to the allowed policy with the largest lead above its hurdle, if any."""
     barred = {name for name, until_s in state.barred.items() if seen.time_s < until_s}
     allowed = seen.allowed - barred
@@ -89,7 +89,7 @@ def choose(
 
 def _change(
     state: PolicyState, seen: Interval, known: Evidence, best: int, share: float
-) -> list[Outcome]:
+) -> list[Decision]:
     policy, trial, cost, found = state.policies[best], state.trial, float(known.cost[best]), []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
     profile = state.totals.values[known.index].tolist()
@@ -99,7 +99,7 @@ def _change(
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         rollback_cost = float(known.stake[best]) if policy == before else 0.0
-        found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
+        found.append(end(state, trial, Event.ABANDONED, why, seen, rollback_cost))
     # Saved CPU time does not lower the miss ratio.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
@@ -132,5 +132,5 @@ def _change(
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before
     state.trial = None if returns else begun
-    what = What.CONFIRMED if returns else What.LIVE
-    return [*found, Outcome(what, seen.in_force, policy, why, begun.baseline, begun.predicted)]
+    event, readings = Event.KEPT if returns else Event.TRIAL, (begun.baseline, begun.predicted)
+    return [*found, seen.decision(event, seen.in_force, policy, why, *readings)]
