@@ -9,7 +9,8 @@ memory, the limit it had when it was first seen. What it does not need is taken 
 from collections.abc import Collection, Mapping
 
 from cachepilot.decide.memory.rollout import is_gone
-from cachepilot.decide.memory.state import MemoryInterval, MemoryState, hold
+from cachepilot.decide.memory.state import MemoryInterval, MemoryState
+from cachepilot.decide.memory.waits import wait_of
 from cachepilot.sizes import pages_down, pages_up
 
 MARGIN = 0.05
@@ -37,7 +38,7 @@ def note_lacking(state: MemoryState, seen: MemoryInterval) -> None:
         is_again = known is not None and seen.time_s >= known.until_s
         enough = max(state.fine.get(name, 0), pages_up(int((1 + MARGIN) * one.limit_bytes)))
         least = min(enough, one.planned_bytes)
-        hold(state.lacked, name, one, least, seen.time_s, is_again)
+        state.lacked[name] = wait_of(known, one.cgroup_id, least, seen.time_s, is_again)
 
 
 def least_bytes(state: MemoryState, time_s: float) -> Mapping[str, int]:

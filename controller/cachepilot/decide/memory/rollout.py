@@ -14,9 +14,8 @@ from cachepilot.decide.memory.state import (
     MemoryState,
     MemoryTenant,
     Origin,
-    Wait,
-    hold,
 )
+from cachepilot.decide.memory.waits import Wait, wait_of
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.filling import FILLED_S
@@ -270,8 +269,8 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
 def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:
     """Plan limits that the node did not move as they are; for twice as long each time."""
     for name in _stuck(change, seen):
-        one = seen.tenants[name]
-        hold(state.stuck, name, one, one.limit_bytes, seen.time_s)
+        known, one = state.stuck.get(name), seen.tenants[name]
+        state.stuck[name] = wait_of(known, one.cgroup_id, one.limit_bytes, seen.time_s)
 
 
 def held(state: MemoryState, time_s: float) -> frozenset[str]:

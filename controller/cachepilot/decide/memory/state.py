@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cachepilot.decide.gain import Gain
+from cachepilot.decide.memory.waits import Wait
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting, against_prediction
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
@@ -21,8 +22,6 @@ ARRIVED_INTERVALS = 3
 """A limit that has not moved for so many intervals is taken to be at its end."""
 ROLLBACK_S = 60.0
 """Limits that have not moved for so many seconds no longer count as being rolled back."""
-WAIT_S, WAIT_MAX_S = 60.0, 3600.0
-"""Seconds for which a change of a limit that failed is not tried again: at first, and at most."""
 
 
 @quickly_made
@@ -219,23 +218,6 @@ class Origin:
 
 
 @dataclass
-class Wait:
-    """A limit that holds until `until_s`, for `wait_s`, because a change of it has failed.
-
-    It is one that the node did not move, or one that was enough, after a smaller one had not been.
-    """
-
-    cgroup_id: int
-    limit_bytes: int
-    wait_s: float
-    until_s: float
-
-    def is_forgotten(self, time_s: float) -> bool:
-        """Whether it ended so long ago that the next failure is taken for a first one."""
-        return time_s > self.until_s + self.wait_s
-
-
-@dataclass
 class Member:
     """A tenant whose limit a change moves. `cost` is its part of the cost of the change.
 
@@ -334,20 +316,6 @@ class MemoryChange:
         """The limits to which all members go back from `since_s` on."""
         members = self.members.items()
         return {name: Origin(one.cgroup_id, one.from_bytes, 0, since_s) for name, one in members}
-
-
-def hold(
-    waits: dict[str, Wait],
-    name: str,
-    one: MemoryTenant,
-    limit_bytes: int,
-    time_s: float,
-    is_again: bool = True,
-) -> None:
-    """Let a limit of a tenant hold from now on; twice as long if a change of it failed again."""
-    known = waits.get(name)
-    wait_s = WAIT_S if known is None else min((1 + is_again) * known.wait_s, WAIT_MAX_S)
-    waits[name] = Wait(one.cgroup_id, limit_bytes, wait_s, time_s + wait_s)
 
 
 @dataclass
