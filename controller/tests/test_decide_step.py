@@ -181,7 +181,7 @@ def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(
     ]
     for seed, world in enumerate(worlds):
         world.seen_as = scattering(np.random.default_rng(seed), 0.5)
-    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4200), np.zeros(len(worlds))
+    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4100), np.zeros(len(worlds))
     for _ in range(2500):
         run_all(worlds, 1)
         most = np.maximum(most, [world.lost for world in worlds])
