@@ -179,15 +179,17 @@ def is_moving(change: MemoryChange | None) -> bool:
     return change is not None and change.settled_s is None
 
 
-def accept(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """End a change that is not judged yet for a better plan, which it would otherwise keep waiting.
 
-    A change that gains less than its intervals scatter might not be judged for hours.
+    A change that gains less than its intervals scatter might not be judged for hours. What is at
+    stake counts as lost until a change is kept for a gain that is sure, so that changes that are
+    accepted one after the other need more evidence each time.
     """
     change = state.change
     if change is None:
         return []
-    state.lost += max(0.0, -change.gained.total)
+    state.lost += judging.at_stake(change, seen, config)
     told = "what it gained fits the prediction, and a better plan is worth more than to make sure"
     return _end(state, seen, Event.KEPT, told)
 
@@ -249,6 +251,8 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     is_full = not grows or not any(seen.tenants[name].is_filling for name in change.members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
+        if _stuck(change, seen):
+            change.expected = None
     return is_there
 
 
@@ -289,7 +293,8 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
     _hold(state, change, seen)
     if event is not Event.KEPT:
         state.restore.update(change.origins(seen.time_s))
-    state.change, state.evidence = None, {}
+        state.evidence = {}
+    state.change = None
     return _told(change.members, seen, event, why)
 
 

@@ -68,7 +68,7 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     affordable = _within_budgets(seen)
     if not _is_worth_it(state, affordable, config):
         return []
-    found = rollout.accept(state, seen)
+    found = rollout.accept(state, seen, config)
     # A limit that proved stuck is not moved again; the next plan takes that into account.
     is_stuck = bool(affordable.movers.keys() & rollout.held(state, seen.time_s))
     return found if is_stuck else found + _begin(state, affordable, forced=False)
@@ -224,7 +224,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    cost = cost_of(seen) + state.lost + judging.at_stake(state.change, seen)
+    cost = cost_of(seen) + state.lost + judging.at_stake(state.change, seen, config)
     return sum(rates.values()) >= least and evidence >= cost
 
 
