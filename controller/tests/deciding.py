@@ -152,6 +152,11 @@ class World:
         return until_all([self], event, intervals)[0]
 
 
+def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Decision]:
+    """Return the decisions on one tenant in one interval."""
+    return step_all([state], [seen], config)[0]
+
+
 def run_all(worlds: Sequence[World], intervals: int) -> list[list[Decision]]:
     """Return the decisions of each world in so many intervals.
 

@@ -4,10 +4,9 @@
 from dataclasses import replace
 
 import pytest
-from deciding import ACCESSES, World
+from deciding import ACCESSES, World, step
 
 from cachepilot.decide.costs import COLLECTED, WORST
-from cachepilot.decide.step import step
 from cachepilot.domain.decisions import Event
 
 

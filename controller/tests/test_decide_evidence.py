@@ -390,8 +390,7 @@ def test_leads_are_finite_and_none_exceeds_what_was_saved(
 @pytest.mark.parametrize("name", RANGES)
 def test_settings_out_of_range_are_refused_by_name(name: str) -> None:
     low, high = RANGES[name]
-    for value in (low, high):
-        assert getattr(replace(CONFIG, **{name: value}), name) == value
+    assert [getattr(replace(CONFIG, **{name: one}), name) for one in (low, high)] == [low, high]
     for wrong in (low - 0.001, high + 0.001, float("nan")):
         with pytest.raises(InputError, match=rf"^decide: {name}: .*allowed: {low:g} to {high:g}"):
             replace(CONFIG, **{name: wrong})

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, COST, RATE, World, learn_all, run_all
+from deciding import ACCESSES, COST, RATE, World, learn_all, run_all, step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import Interval, PolicyState
-from cachepilot.decide.step import step
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.model.calibration import SCATTER
 from cachepilot.sense.counterfactuals import Counterfactual

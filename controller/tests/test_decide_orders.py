@@ -4,12 +4,11 @@
 from dataclasses import replace
 
 import pytest
-from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving, unchanged
+from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving, step, unchanged
 
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.rollout import EFFECT_S, RETRY_S
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settling
-from cachepilot.decide.step import step
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Event
 

@@ -15,13 +15,14 @@ from deciding import (
     run_all,
     saving,
     scattering,
+    step,
 )
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import WORST
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState
-from cachepilot.decide.step import step, step_all
+from cachepilot.decide.step import step_all
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Event, Reading
 

@@ -4,14 +4,13 @@
 from dataclasses import replace
 
 import pytest
-from deciding import ACCESSES, CACHE_PAGES, World, kinds
+from deciding import ACCESSES, CACHE_PAGES, World, kinds, step
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST, cost_share
 from cachepilot.decide.evidence import SETTLING
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.state import PolicyState
-from cachepilot.decide.step import step
 from cachepilot.domain.decisions import Event
 
 SWITCHED = DecideConfig().switch_share * CACHE_PAGES

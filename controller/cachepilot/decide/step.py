@@ -16,11 +16,6 @@ from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.domain.decisions import Decision
 
 
-def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Decision]:
-    """Run `step_all` for one tenant."""
-    return step_all([state], [seen], config)[0]
-
-
 def step_all(
     states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
 ) -> list[list[Decision]]:
