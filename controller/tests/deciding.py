@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.step import step_all
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual
 
 GROUPS = 16
@@ -139,7 +139,7 @@ class World:
         )
         return self.seen_as(seen)
 
-    def run(self, intervals: int) -> list[Outcome]:
+    def run(self, intervals: int) -> list[Decision]:
         """Return the decisions of so many intervals."""
         return run_all([self], intervals)[0]
 
@@ -147,23 +147,28 @@ class World:
         """Run so many intervals in which nothing may change, and return this world."""
         return learn_all([self], intervals)[0]
 
-    def until(self, what: What, intervals: int = 300) -> Outcome:
+    def until(self, event: Event, intervals: int = 300) -> Decision:
         """Run until this is decided. Raises AssertionError if it is not."""
-        return until_all([self], what, intervals)[0]
+        return until_all([self], event, intervals)[0]
 
 
-def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
+def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Decision]:
+    """Return the decisions on one tenant in one interval."""
+    return step_all([state], [seen], config)[0]
+
+
+def run_all(worlds: Sequence[World], intervals: int) -> list[list[Decision]]:
     """Return the decisions of each world in so many intervals.
 
     All worlds must have the same configuration. Many take hardly longer than one.
     """
     config = worlds[0].config
     assert all(world.config == config for world in worlds)
-    states, found = [world.state for world in worlds], [list[Outcome]() for _ in worlds]
+    states, found = [world.state for world in worlds], [list[Decision]() for _ in worlds]
     for _ in range(intervals):
         decided = step_all(states, [world.interval() for world in worlds], config)
-        for i, outcomes in enumerate(decided):
-            found[i] += outcomes
+        for i, decisions in enumerate(decided):
+            found[i] += decisions
     return found
 
 
@@ -177,18 +182,18 @@ def learn_all(worlds: Sequence[World], intervals: int = 60) -> list[World]:
     return list(worlds)
 
 
-def until_all(worlds: Sequence[World], what: What, intervals: int = 300) -> list[Outcome]:
+def until_all(worlds: Sequence[World], event: Event, intervals: int = 300) -> list[Decision]:
     """Run each world until this is decided. Raises AssertionError for a world where it is not."""
-    found: dict[int, Outcome] = {}
+    found: dict[int, Decision] = {}
     for _ in range(intervals):
         others = [i for i in range(len(worlds)) if i not in found]
         if not others:
             break
         for i, decided in zip(others, run_all([worlds[i] for i in others], 1), strict=True):
-            if what in kinds(decided):
-                found[i] = decided[kinds(decided).index(what)]
+            if event in kinds(decided):
+                found[i] = decided[kinds(decided).index(event)]
     missing = [i for i in range(len(worlds)) if i not in found]
-    assert not missing, f"not {what} in {intervals} intervals: worlds {missing}"
+    assert not missing, f"not {event} in {intervals} intervals: worlds {missing}"
     return [found[i] for i in range(len(worlds))]
 
 
@@ -208,5 +213,5 @@ def in_lru(**truth: float) -> World:
     return World(shares, in_force="lru", state=PolicyState(in_force="lru")).learn()
 
 
-def kinds(found: list[Outcome]) -> list[What]:
-    return [one.what for one in found]
+def kinds(found: list[Decision]) -> list[Event]:
+    return [one.event for one in found]

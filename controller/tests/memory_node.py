@@ -48,8 +48,6 @@ class Tenant:
             worth_measured=worth(self.limit_mib, self.knee_mib) + noise,
             worth_at=lambda limit: worth(limit / MIB, self.told_mib),
             whole=1.0,
-            error=0.01,
-            reread_s=max(0.0, self.limit_mib - self.planned_mib) * 256 * 500e-6,
             measured=reading,
             predicted=reading,
             miss_at=float,

@@ -14,7 +14,7 @@ from cachepilot.decide.memory.state import MemoryInterval
 def interval(gain: float, error: float = 0.01, **changes: object) -> MemoryInterval:
     """Return an interval in which the rival gives one tenant memory, with this gain per second."""
     seen = Tenant(400.0, 400.0, planned_mib=192.0).seen(0.0)
-    one = replace(seen, worth_planned=seen.worth_now + gain, error=error)
+    one = replace(seen, worth_planned=seen.worth_now + gain, error_at=lambda _: error)
     found = MemoryInterval(0.0, 1.0, {"/a": one}, 16 * MIB, "proportional_fairness")
     return replace(found, **changes)  # type: ignore[arg-type]
 

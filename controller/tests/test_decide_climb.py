@@ -9,7 +9,7 @@ from deciding import GROUPS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.decide.leads import looks_of, sure_shares
+from cachepilot.decide.evidence import looks_of, sure_shares
 from cachepilot.decide.state import PolicyState
 from cachepilot.model.climb import BESIDE, WHITE, Climb, Climbs
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU time of a policy in the rules for changes: it counts as the pages readable in it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from deciding import ACCESSES, COST, GROUPS, RATE
 from deciding import World as PlainWorld
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Event
 from cachepilot.model.climb import Climbs
 
 PAGE_US = 100.0
@@ -45,7 +45,7 @@ def saving(pages: float, config: DecideConfig = EAGER, **known: float) -> World:
 
 def in_lru(pages: float, **known: float) -> World:
     world = saving(pages, EAGER, **known)
-    world.until(What.CONFIRMED)
+    world.until(Event.KEPT)
     return world
 
 
@@ -62,8 +62,8 @@ def test_one_hundredth_of_misses_is_worth_no_more_cpu_time_than_their_reads_take
 def test_a_policy_whose_cpu_time_is_learnt_on_trial_is_undone_and_not_tried_again() -> None:
     world = saving(50.0)
     world.learnt["lru"] = 1.0
-    undone = world.until(What.UNDONE)
-    assert (undone.before, undone.after) == ("default", "lru")
+    undone = world.until(Event.REVERTED)
+    assert (undone.before.policy, undone.after.policy) == ("default", "lru")
     assert "pages" in undone.why and "CPU time counted as" in undone.why
     assert world.run(2000) == [] and world.swaps == ["lru", "default"]
     # `lru` saved what was predicted. Its higher cost is known from its CPU time.
@@ -79,16 +79,16 @@ def test_a_loss_of_cpu_time_alone_does_not_change_the_calibration_of_misses(
     world.cache_pages = turnovers_s * 0.5 * ACCESSES
     world.learn()
     world.learnt["lru"] = 20.0
-    assert "CPU time counted as" in world.until(What.UNDONE).why
+    assert "CPU time counted as" in world.until(Event.REVERTED).why
     assert world.state.calibration.factors(0) == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
 def test_a_policy_that_saves_more_than_its_cpu_time_is_chosen_and_kept() -> None:
     world = saving(2000.0, DecideConfig(), lru=5.0)
     world.learnt["lru"] = 6.0
-    live, kept = world.until(What.LIVE), world.until(What.CONFIRMED)
+    live, kept = world.until(Event.TRIAL), world.until(Event.KEPT)
     # Hits save 0.2 of the time of an operation, and CPU time costs 0.05 of it.
-    assert live.predicted == pytest.approx((ACCESSES / 0.85, 0.3))
+    assert astuple(live.predicted) == pytest.approx((ACCESSES / 0.85, 0.3))
     assert "CPU time" in live.why and "CPU time counted as" in kept.why
     assert world.run(300) == [] and world.in_force == "lru"
 
@@ -110,10 +110,10 @@ def test_of_two_equal_policies_the_one_with_less_cpu_time_is_chosen() -> None:
 def test_a_policy_that_was_kept_goes_when_its_cpu_time_exceeds_what_it_saves() -> None:
     world = in_lru(1000.0, lru=1.0)
     world.cpu_us["lru"] = 15.0
-    back = world.until(What.CONFIRMED)
-    assert (back.before, back.after) == ("lru", "default")
+    back = world.until(Event.KEPT)
+    assert (back.before.policy, back.after.policy) == ("lru", "default")
     # This saves no miss: 0.1 of the accesses miss again, as predicted.
-    assert back.predicted is not None and back.predicted[1] == pytest.approx(0.5, abs=0.01)
+    assert back.predicted.miss_ratio == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_ledger_has_the_cpu_time_of_the_policy_in_force() -> None:

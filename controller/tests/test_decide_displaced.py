@@ -4,24 +4,23 @@
 from dataclasses import replace
 
 import pytest
-from deciding import ACCESSES, World
+from deciding import ACCESSES, World, step
 
 from cachepilot.decide.costs import COLLECTED, WORST
-from cachepilot.decide.outcome import What
-from cachepilot.decide.step import step
+from cachepilot.domain.decisions import Event
 
 
 def on_trial() -> World:
     """Return `lru` on trial, in a page cache that the default takes 300 s to miss once."""
     world = World({"default": 0.5, "lru": 0.3}, cache_pages=300 * 0.5 * ACCESSES, anew=0.0)
     world.tells_cost = False
-    world.learn().until(What.LIVE)
+    world.learn().until(Event.TRIAL)
     return world
 
 
 def confirmed() -> World:
     world = on_trial()
-    world.until(What.CONFIRMED)
+    world.until(Event.KEPT)
     return world
 
 
@@ -46,7 +45,7 @@ def test_pages_read_in_intervals_without_counterfactuals_count_as_displaced(is_g
     else:
         unseen(world, 1000)
     world.truth["lru"], before_s = 0.53, world.time_s
-    assert world.until(What.CONFIRMED, 20_000).after == "default"
+    assert world.until(Event.KEPT, 20_000).after.policy == "default"
     waits_s = WORST * COLLECTED * world.cache_pages / (0.03 * ACCESSES)
     assert world.time_s - before_s == pytest.approx(waits_s, rel=0.05)
 

@@ -22,8 +22,8 @@ from scipy import stats
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import Evidence, take_all
-from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.domain.decisions import Event
 from cachepilot.model.calibration import SECONDS, SHOWN_S
 from cachepilot.model.climb import BESIDE
 from cachepilot.sense.counterfactuals import Counterfactual
@@ -247,7 +247,7 @@ def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
     assert [one.state.excess for one in worlds] == pytest.approx([0.0] * 3, abs=1e-6)
     for off, world in zip(offs, worlds, strict=True):
         world.truth["lru"], world.told["lru"] = 0.08 * off, 0.08
-    until_all(worlds, What.CONFIRMED, 100)
+    until_all(worlds, Event.KEPT, 100)
     for world in worlds:
         world.elapsed_s = 10.0
     run_all(worlds, 4 * 360)

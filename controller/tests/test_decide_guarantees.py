@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, COST, RATE, World, learn_all, run_all
+from deciding import ACCESSES, COST, RATE, World, learn_all, run_all, step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import LEAST_INTERVALS
-from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import Interval, PolicyState
-from cachepilot.decide.step import step
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.model.calibration import SCATTER
 from cachepilot.sense.counterfactuals import Counterfactual
 
@@ -76,7 +75,7 @@ class Course:
     """The decider over a stream of intervals, on a node that may obey or not."""
 
     def __init__(self, stream: Stream, allowed: frozenset[str]) -> None:
-        self.state, self.outcomes = PolicyState(), list[Outcome]()
+        self.state, self.decisions = PolicyState(), list[Decision]()
         self._stream, self._allowed = stream, allowed
         self._time_s, self._in_force = 0.0, "default"
 
@@ -98,7 +97,7 @@ class Course:
             **told,
         )
 
-    def __iter__(self) -> Iterator[tuple[PolicyState, Interval, list[Outcome]]]:
+    def __iter__(self) -> Iterator[tuple[PolicyState, Interval, list[Decision]]]:
         """Yield, for each interval, the state before it, the interval, and the decisions."""
         for one in self._stream:
             seen, before = self.next_interval(one), deepcopy(self.state)
@@ -108,9 +107,9 @@ class Course:
         for one in self._stream:
             self._decide(self.next_interval(one))
 
-    def _decide(self, seen: Interval) -> list[Outcome]:
+    def _decide(self, seen: Interval) -> list[Decision]:
         found = step(self.state, seen, CONFIG)
-        self.outcomes += found
+        self.decisions += found
         return found
 
 
@@ -127,7 +126,7 @@ def is_finite_and_can_be_stored(state: PolicyState) -> None:
 
 
 def begins_none_while_a_change_is_awaited(
-    before: PolicyState, seen: Interval, found: list[Outcome], state: PolicyState
+    before: PolicyState, seen: Interval, found: list[Decision], state: PolicyState
 ) -> None:
     is_awaited = before.wanted not in {None, seen.in_force} and seen.may_change
     waited_s = before.waited_s + seen.elapsed_s
@@ -136,14 +135,14 @@ def begins_none_while_a_change_is_awaited(
 
 
 def begins_none_where_it_is_held_or_pinned(
-    before: PolicyState, seen: Interval, found: list[Outcome], state: PolicyState
+    before: PolicyState, seen: Interval, found: list[Decision], state: PolicyState
 ) -> None:
     if not seen.may_change:
         assert state.wanted is None and state.trial is None
-        assert {one.what for one in found} <= {What.ABANDONED}
+        assert {one.event for one in found} <= {Event.ABANDONED}
     elif seen.is_held and before.wanted is None and state.wanted is not None:
-        assert found[-1].what in {What.UNDONE, What.ABANDONED}
-        assert state.wanted == found[-1].before
+        assert found[-1].event in {Event.REVERTED, Event.ABANDONED}
+        assert state.wanted == found[-1].before.policy
 
 
 @given(STREAMS, ALLOWED)
@@ -162,7 +161,7 @@ def test_each_step_obeys_the_rules_for_any_input(stream: Stream, allowed: frozen
         begins_none_where_it_is_held_or_pinned(before, seen, found, course.state)
     for other in others:
         other.run()
-        assert other.outcomes == course.outcomes and other.state == course.state
+        assert other.decisions == course.decisions and other.state == course.state
 
 
 def most_lost(truth: float, undone: int) -> float:

@@ -6,7 +6,7 @@ import pytest
 from deciding import ACCESSES, CACHE_PAGES, World, kinds, scattering
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import What
+from cachepilot.domain.decisions import Event
 
 HOUR = 3600
 SLOW_PAGES = 500 * CACHE_PAGES
@@ -17,7 +17,7 @@ def slow_on_trial() -> World:
     """Return a world two intervals into the trial of `lru`, which saves two fifths."""
     truth = {"default": 0.5, "lru": 0.3}
     world = World(truth, cache_pages=SLOW_PAGES, anew=0.0, tells_cost=False).learn()
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(2)
     return world
 
@@ -30,20 +30,20 @@ def test_a_policy_that_was_hardly_ahead_for_hours_is_chosen_as_soon_as_it_gains(
     world = World({"default": 0.5, "lru": 0.4995}).learn(300)
     assert world.run(int(hours * HOUR)) == []
     world.truth["lru"] = 0.4
-    assert kinds(world.run(20)) == [What.LIVE, What.CONFIRMED] and world.in_force == "lru"
+    assert kinds(world.run(20)) == [Event.TRIAL, Event.KEPT] and world.in_force == "lru"
 
 
 def test_a_small_gain_that_is_worth_a_change_is_found() -> None:
     least = DecideConfig().least_gain
     world = World({"default": 0.5, "lru": 0.5 - 1.5 * least}, anew=0.0).learn(300)
-    assert What.LIVE in kinds(world.run(2000))
+    assert Event.TRIAL in kinds(world.run(2000))
 
 
 def test_noise_is_not_taken_for_pages_that_a_change_reads_again() -> None:
     """The page cache takes minutes to be missed once, and measured misses scatter by a half."""
     world = slow_on_trial()
     world.truth["lru"] = 0.9
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     world.run(1)
     spent = world.state.excess
     world.seen_as = scattering(np.random.default_rng(1), 0.5)
@@ -59,7 +59,7 @@ def test_a_rollback_reads_no_more_than_was_read_since() -> None:
     assert trial is not None and trial.displaced is not None
     assert 0 < trial.rollback == trial.displaced < 0.1 * SLOW_PAGES
     world.truth["lru"] = 0.9
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     assert world.state.turnover <= 0.9 * ACCESSES * 20 < 0.1 * SLOW_PAGES
 
 

@@ -62,7 +62,7 @@ def test_what_was_lost_by_a_change_is_asked_of_the_next() -> None:
 
 def test_a_gain_that_may_be_error_moves_nothing() -> None:
     taker, donor = pair()
-    taker.changes = {"error": 1.0}
+    taker.changes = {"error_at": lambda _: 1.0}
     assert Node(taker, donor).run(300) == []
 
 
@@ -133,7 +133,7 @@ def test_an_slo_takes_nothing_from_one_of_a_higher_priority_that_then_misses_its
 
 def test_what_a_tenant_keeps_is_given_back_once_it_lacked_what_that_costs() -> None:
     taker, donor = pair()
-    taker.changes, donor.changes = {"below": 0.2, "worth_planned": 0.0}, {"error": 9.0}
+    taker.changes, donor.changes = {"below": 0.2, "worth_planned": 0.0}, {"error_at": lambda _: 9.0}
     node = Node(taker, donor)
     lacked_s = 64 * 256 * 500e-6 / 0.2
     assert node.run(math.floor(lacked_s) - 1) == []
@@ -165,14 +165,14 @@ def test_limits_move_in_the_order_in_which_memory_is_planned(
 ) -> None:
     first, second = pair()
     first.changes = {"worth_planned": 0.0, **taker}
-    second.changes = {"error": 9.0, **donor, "priority": priority}
+    second.changes = {"error_at": lambda _: 9.0, **donor, "priority": priority}
     assert (Event.TRIAL in Node(first, second).run(200)) == is_done
 
 
 def test_an_slo_that_is_missed_is_served_though_margins_of_others_pay_for_it() -> None:
     taker, donor = pair()
     taker.changes = {**SLO, "is_short": True, "reached": 0.9, "aimed": 0.9}
-    donor.changes = {**SLO, "aimed_planned": 0.7, "error": 9.0}
+    donor.changes = {**SLO, "aimed_planned": 0.7, "error_at": lambda _: 9.0}
     assert Node(taker, donor).run(1) == [Event.TRIAL]
 
 
@@ -247,7 +247,7 @@ def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
 
 def test_a_promise_is_of_those_who_are_still_there() -> None:
     taker, donor = pair()
-    donor.changes = {"reread_s": 0.1}
+    donor.changes = {"reread_at": lambda _: 0.1}
     node = Node(taker, donor, Tenant(160.0, 160.0, planned_mib=160.0))
     node.begin()
     del node.tenants["/2"]

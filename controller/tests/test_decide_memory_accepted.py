@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A change of memory that gains less than intervals scatter does not keep a better plan waiting."""
 
+from dataclasses import replace
 from itertools import cycle
 from math import inf
 
 import pytest
-from memory_node import MIB, Node, Tenant, pair
+from memory_node import CONFIG, MIB, Node, Tenant, pair
 
 from cachepilot.decide.memory.judging import at_stake
 from cachepilot.decide.memory.rollout import held
 from cachepilot.decide.memory.state import MemoryChange, MemoryInterval
 from cachepilot.domain.decisions import Event
 
-SCATTER = 10.0
+SCATTER = 1.0
 """Standard deviation of the worth of an interval. The plan gains some 0.1 per interval."""
 
 
@@ -20,7 +21,7 @@ def idle_donor() -> Tenant:
     """Return a tenant that hits nothing, so that giving memory costs it nothing."""
     found = Tenant(1000.0, 1000.0)
     found.changes = {"worth_at": lambda _: 1.0, "worth_now": 1.0, "worth_planned": 1.0}
-    found.changes |= {"worth_measured": 1.0, "reread_s": 0.0}
+    found.changes |= {"worth_measured": 1.0, "reread_at": lambda _: 0.0}
     return found
 
 
@@ -57,7 +58,7 @@ def test_a_change_is_accepted_for_a_better_plan_only_if_it_fits_its_prediction(g
     change, sides = node.state.change, cycle((-1.0, 1.0))
     assert change is not None and change.since.total < change.since.sure_bound(0.01)
     told = len(node.told)
-    for _ in range(200):
+    for _ in range(400):
         limit = int((taker.limit_mib if gains else 128.0) * MIB)
         taker.changes["worth_measured"] = taker.seen(0.0).worth_at(limit) + next(sides) * SCATTER
         node.run(1)
@@ -68,18 +69,24 @@ def test_a_change_is_accepted_for_a_better_plan_only_if_it_fits_its_prediction(g
     assert not kept or "a better plan" in kept[0].why
 
 
-def test_the_cost_and_the_loss_of_a_change_are_at_stake_when_it_is_accepted() -> None:
+def test_the_cost_and_the_possible_loss_of_a_change_are_at_stake_when_it_is_accepted() -> None:
     node = Node(*pair(), seed=1, scatter=SCATTER)
     change = settled(node)
-    seen = MemoryInterval(node.time_s, 1.0, {}, MIB, "proportional_fairness")
-    assert change.cost > 0 and at_stake(change, seen) == inf
+    tenants = {name: one.seen(0.0) for name, one in node.tenants.items()}
+    seen = MemoryInterval(node.time_s, 1.0, tenants, MIB, "proportional_fairness")
+    assert change.cost > 0 and at_stake(change, seen, CONFIG) == inf
     node.run(5)
     assert change.since.intervals >= 5 and change.expected is not None
     change.gained.total = -3.0
     change.since.total = change.expected * change.since.intervals
-    assert at_stake(change, seen) == pytest.approx(change.cost + 3.0)
-    change.since.total *= 0.4
-    assert at_stake(change, seen) == inf and at_stake(None, seen) == 0.0
+    loss = 3.0 + change.gained.standard_error()
+    assert at_stake(change, seen, CONFIG) == pytest.approx(change.cost + loss)
+    assert at_stake(change, replace(seen, tenants={}), CONFIG) == inf
+    change.since.total *= 0.2
+    assert at_stake(change, seen, CONFIG) == inf and at_stake(None, seen, CONFIG) == 0.0
+    change.since.total *= 5
+    change.idle_s = 1.0
+    assert at_stake(change, seen, CONFIG) == inf
 
 
 def test_a_limit_that_is_stuck_is_not_moved_by_the_plan_for_which_a_change_is_accepted() -> None:

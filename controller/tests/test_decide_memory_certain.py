@@ -32,7 +32,8 @@ class Certain(Tenant):
             return 1.0 - hits if at >= limit else 1.0
 
         return replace(
-            super().seen(noise), is_certain=True, error=0.0, reread_s=0.01, miss_at=miss_at,
+            super().seen(noise), is_certain=True, error_at=lambda _: 0.0,
+            reread_at=lambda _: 0.01, miss_at=miss_at,
             worth_at=lambda at: of_miss(miss_at(at)), worth_of=lambda miss, _: of_miss(miss),
             worth_now=of_miss(miss_at(limit)), worth_planned=of_miss(miss_at(planned)),
             worth_measured=of_miss(1.0 - hits) + noise,
@@ -74,7 +75,7 @@ def test_what_a_need_took_of_a_donor_is_no_loss_by_the_change_for_gain(is_needed
         Certain(400.0, 400.0, 64.0, 64.0, least_mib=96.0, hits=0.4),
         Tenant(400.0, 400.0, 160.0, 160.0),
     )
-    change = node.state.change = MemoryChange(0.0, 0.0, 0.0, forced=is_needed)
+    change = node.state.change = MemoryChange(0.0, 0.0, forced=is_needed)
     read = Reading(1.0, 0.5), Reading(1.0, 0.5)
 
     def member(start_mib: int, end_mib: int, meant_mib: int) -> Member:

@@ -20,8 +20,8 @@ from deciding import (
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST
 from cachepilot.decide.evidence import take_all
-from cachepilot.decide.outcome import What
 from cachepilot.decide.state import PolicyState
+from cachepilot.domain.decisions import Event
 
 
 def pages_of(turnovers_s: float) -> float:
@@ -52,7 +52,7 @@ def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
 
 def test_going_back_during_a_trial_costs_less_than_later() -> None:
     world = World({"default": 0.5, "lru": 0.3, "mru": 0.4}, anew=0.0, tells_cost=False).learn()
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(1)
 
     def cost() -> list[float]:
@@ -63,7 +63,7 @@ def test_going_back_during_a_trial_costs_less_than_later() -> None:
         return [round(float(one), 3) for one in found / CACHE_PAGES]
 
     assert world.state.trial is not None and cost() == [0.1, COLLECTED, COLLECTED]
-    world.until(What.CONFIRMED)
+    world.until(Event.KEPT)
     assert world.in_force == "lru" and cost() == [COLLECTED] * 3
 
 
@@ -79,8 +79,8 @@ def test_a_page_cache_that_is_read_slowly_gets_the_policy_that_saves_within_seco
     """In so many seconds the default misses as many pages as the page cache has."""
     world = World({"default": 0.5, "lru": 0.3}, cache_pages=pages_of(turnovers_s), anew=0.0)
     intervals = int(granted(world) / (0.2 * ACCESSES))
-    assert world.run(intervals) == [] and kinds(world.run(1)) == [What.LIVE]
-    assert world.until(What.CONFIRMED, 40).after == "lru"
+    assert world.run(intervals) == [] and kinds(world.run(1)) == [Event.TRIAL]
+    assert world.until(Event.KEPT, 40).after.policy == "lru"
     assert world.run(300) == [] and world.swaps == ["lru"]
 
 
@@ -93,8 +93,8 @@ def test_a_change_of_a_page_cache_that_is_read_slowly_is_undone_within_the_budge
     for world in worlds.values():
         world.told["lru"] = 0.3
     every = learn_all([*worlds.values()])
-    assert [kinds(found) for found in run_all(every, 1)] == [[What.LIVE]] * len(every)
-    assert [one.after for one in until_all(every, What.UNDONE)] == ["lru"] * len(every)
+    assert [kinds(found) for found in run_all(every, 1)] == [[Event.TRIAL]] * len(every)
+    assert [one.after.policy for one in until_all(every, Event.REVERTED)] == ["lru"] * len(every)
     run_all(every, 300)
     for (turnovers_s, truth), world in worlds.items():
         of = f"{turnovers_s=} {truth=}"
@@ -107,7 +107,7 @@ def test_a_policy_that_was_found_in_force_is_undone_within_the_budget(turnovers_
     """As after the loss of the store. Three intervals and the rollback may exceed the budget."""
     world = slow(turnovers_s, default=0.5, lru=0.53)
     world.tells_cost, world.in_force = False, "lru"
-    world.until(What.UNDONE, 1000)
+    world.until(Event.REVERTED, 1000)
     world.run(2)
     budget = world.config.loss_share * (world.time_s + world.config.reserve_s) * 0.5 * ACCESSES
     assert world.in_force == "default" and world.lost <= budget + 3 * 0.03 * ACCESSES
@@ -115,19 +115,19 @@ def test_a_policy_that_was_found_in_force_is_undone_within_the_budget(turnovers_
 
 def test_the_pages_of_a_slow_page_cache_are_given_up_only_for_their_cost() -> None:
     world = slow(300.0, default=0.5, lru=0.3, mru=0.3)
-    assert world.until(What.LIVE).after == "lru"
+    assert world.until(Event.TRIAL).after.policy == "lru"
     world.run(10)
     world.told["mru"] = 0.2
     intervals = int(WORST * COST / CACHE_PAGES * world.cache_pages / (0.1 * ACCESSES))
-    assert What.LIVE not in kinds(world.run(intervals))
-    assert world.until(What.LIVE, 2).after == "mru"
+    assert Event.TRIAL not in kinds(world.run(intervals))
+    assert world.until(Event.TRIAL, 2).after.policy == "mru"
 
 
 @pytest.mark.parametrize("hours", [0, 1, 12])
 def test_a_tenant_that_was_not_changed_for_long_is_changed_no_later(hours: int) -> None:
     world = slow(3000.0, default=0.5, lru=0.475)
     world.state.default_cost = 3600 * hours * 0.5 * ACCESSES
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     assert world.time_s == pytest.approx(granted(world) / (0.025 * ACCESSES), abs=2)
 
 
@@ -144,7 +144,7 @@ def test_a_load_that_falls_begins_no_change_sooner(load: float) -> None:
     world = slow(3000.0, default=0.5, lru=0.48)
     assert world.run(60) == []
     world.load = load
-    assert world.until(What.LIVE).after == "lru"
+    assert world.until(Event.TRIAL).after.policy == "lru"
     assert world.time_s == pytest.approx(granted(world) / (0.02 * ACCESSES), rel=0.02)
 
 

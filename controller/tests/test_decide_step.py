@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for changes of policy: what begins, confirms and rolls back a change."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -15,15 +15,16 @@ from deciding import (
     run_all,
     saving,
     scattering,
+    step,
 )
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import WORST
-from cachepilot.decide.outcome import What
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState
-from cachepilot.decide.step import step, step_all
+from cachepilot.decide.step import step_all
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Event, Reading
 
 EAGER = DecideConfig(least_gain=0.0)
 
@@ -31,11 +32,11 @@ EAGER = DecideConfig(least_gain=0.0)
 def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
     world = saving(mru=0.6)
     live, confirmed = world.run(10)
-    assert (live.what, live.before, live.after) == (What.LIVE, "default", "lru")
-    assert live.baseline == (ACCESSES, 0.5)
-    assert live.predicted == pytest.approx((ACCESSES / 0.8, 0.3))
-    assert (confirmed.what, confirmed.after) == (What.CONFIRMED, "lru")
-    assert confirmed.measured == (ACCESSES, 0.3)
+    assert (live.event, live.before.policy, live.after.policy) == (Event.TRIAL, "default", "lru")
+    assert live.baseline == Reading(ACCESSES, 0.5)
+    assert astuple(live.predicted) == pytest.approx((ACCESSES / 0.8, 0.3))
+    assert (confirmed.event, confirmed.after.policy) == (Event.KEPT, "lru")
+    assert confirmed.measured == Reading(ACCESSES, 0.3)
     assert world.in_force == "lru" and world.state.trial is None
     assert world.run(300) == []
 
@@ -43,8 +44,9 @@ def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
 def test_a_wrongly_predicted_saving_is_undone_and_not_tried_again() -> None:
     world = promising()
     live, undone = world.run(10)
-    assert (live.what, live.after) == (What.LIVE, "lru")
-    assert (undone.what, undone.before, undone.after) == (What.UNDONE, "default", "lru")
+    assert (live.event, live.after.policy) == (Event.TRIAL, "lru")
+    assert undone.event is Event.REVERTED
+    assert (undone.before.policy, undone.after.policy) == ("default", "lru")
     assert undone.why.startswith("it should have saved ")
     assert world.run(1500) == [] and world.swaps == ["lru", "default"]
     assert world.lost == 2 * COST
@@ -54,7 +56,8 @@ def test_a_change_that_reads_more_is_undone_after_the_least_intervals() -> None:
     world = promising()
     world.truth["lru"] = 0.7
     found = world.run(10)
-    assert kinds(found) == [What.LIVE, What.UNDONE] and "pages more than default" in found[1].why
+    assert kinds(found) == [Event.TRIAL, Event.REVERTED]
+    assert "pages more than default" in found[1].why
     assert world.in_force == "default"
 
 
@@ -67,13 +70,13 @@ def test_a_loss_of_a_moment_ends_no_change_that_gained_more_before(loses: float)
     world.run(1)
     assert world.state.trial is not None and world.in_force == "lru"
     world.truth |= {"default": 0.5, "lru": 0.3}
-    assert kinds(world.run(20)) == [What.CONFIRMED] and world.swaps == ["lru"]
+    assert kinds(world.run(20)) == [Event.KEPT] and world.swaps == ["lru"]
 
 
 def test_an_undone_change_goes_back_to_where_it_came_from() -> None:
     world = in_lru()
     world.told["mru"] = 0.2
-    assert kinds(world.run(10)) == [What.LIVE, What.UNDONE]
+    assert kinds(world.run(10)) == [Event.TRIAL, Event.REVERTED]
     assert world.swaps == ["mru", "lru"] and world.run(300) == []
 
 
@@ -81,7 +84,7 @@ def test_a_lead_below_what_a_change_may_cost_changes_nothing_and_at_that_it_does
     gain = 125.0
     world = World({"default": 0.5, "lru": 0.5 - gain / ACCESSES}, config=EAGER)
     assert world.run(int(WORST * COST / gain) - 1) == []
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
 
 
 def test_a_saving_that_comes_and_goes_below_the_cost_changes_nothing() -> None:
@@ -105,8 +108,7 @@ def test_a_gain_of_throughput_below_the_least_is_not_worth_a_change(
 
 def test_the_predicted_throughput_stays_finite() -> None:
     world = World({"default": 0.5, "lru": 0.3}, miss_time_share=10.0)
-    predicted = world.until(What.LIVE).predicted
-    assert predicted is not None and predicted[0] == pytest.approx(1000 * ACCESSES)
+    assert world.until(Event.TRIAL).predicted.ops == pytest.approx(1000 * ACCESSES)
 
 
 def test_the_policy_in_force_is_never_chosen_though_it_costs_nothing() -> None:
@@ -123,7 +125,7 @@ def test_rereads_by_a_swap_do_not_count_against_the_policy() -> None:
 
 def test_the_policy_with_the_largest_lead_is_chosen() -> None:
     world = World({"default": 0.5, "fifo": 0.4, "lru": 0.2, "mru": 0.3})
-    assert world.until(What.LIVE).after == "lru"
+    assert world.until(Event.TRIAL).after.policy == "lru"
 
 
 def test_going_back_to_the_default_needs_no_budget_and_no_least_gain() -> None:
@@ -132,7 +134,7 @@ def test_going_back_to_the_default_needs_no_budget_and_no_least_gain() -> None:
     world.state.excess = 1e12
     world.truth["default"] = 0.399
     found = world.run(400)
-    assert [(one.what, one.after) for one in found] == [(What.CONFIRMED, "default")]
+    assert [(one.event, one.after.policy) for one in found] == [(Event.KEPT, "default")]
     assert world.in_force == "default"
 
 
@@ -141,7 +143,7 @@ def test_without_a_budget_no_change_begins() -> None:
     world.state.excess = 1e9
     assert world.run(300) == []
     world.state.excess = 0.0
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
 
 
 def test_a_change_waits_until_the_worst_that_it_may_cost_is_in_the_budget() -> None:
@@ -149,7 +151,7 @@ def test_a_change_waits_until_the_worst_that_it_may_cost_is_in_the_budget() -> N
     intervals = int(WORST * COST / (0.01 * 0.5 * ACCESSES))
     world = World({"default": 0.5, "lru": 0.3}, config=config)
     assert world.run(intervals - 1) == []
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
 
 
 @pytest.mark.parametrize("truth", [0.6, 0.8, 1.0])
@@ -170,7 +172,7 @@ def test_the_losses_of_an_undone_policy_raise_what_it_must_save() -> None:
     world = World({"default": 0.5, "lru": 0.5 - gain / ACCESSES}, config=EAGER)
     world.state.lost = {"lru": 2 * COST, "gone": 1e9}
     assert world.run(int((WORST + 2) * COST / gain) - 1) == []
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
 
 
 def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated() -> None:
@@ -180,7 +182,7 @@ def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(
     ]
     for seed, world in enumerate(worlds):
         world.seen_as = scattering(np.random.default_rng(seed), 0.5)
-    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4200), np.zeros(len(worlds))
+    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4100), np.zeros(len(worlds))
     for _ in range(2500):
         run_all(worlds, 1)
         most = np.maximum(most, [world.lost for world in worlds])
@@ -192,7 +194,7 @@ def test_a_change_undone_because_the_default_gains_must_save_more_next_time() ->
     world, begun = World({"default": 0.6, "lru": 0.6}).learn(), []
     for i in range(400):
         world.truth = {"default": 0.8, "lru": 0.4} if i % 2 else {"default": 0.4, "lru": 0.74}
-        begun += [i for one in world.run(1) if one.what is What.LIVE]
+        begun += [i for one in world.run(1) if one.event is Event.TRIAL]
     waits = np.diff(begun)
     assert len(waits) > 3 and (waits[1:] > waits[:-1]).all()
 
@@ -201,10 +203,10 @@ def test_the_next_change_must_make_up_for_the_losses_of_a_replaced_one() -> None
     """`lru` is simulated well in regimes that are too short to fill its page cache."""
     world = saving(mru=0.5).learn()
     world.truth["lru"] = 0.5
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(1)
     world.told["mru"] = world.truth["mru"] = 0.05
-    assert kinds(world.run(12))[0] is What.ABANDONED
+    assert kinds(world.run(12))[0] is Event.ABANDONED
     assert world.state.lost["lru"] >= COST
 
 
@@ -215,7 +217,7 @@ def test_a_policy_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
     for seed, world in enumerate(worlds):
         world.seen_as = scattering(np.random.default_rng(seed), 0.1)
     for seed, found in enumerate(run_all(worlds, 60)):
-        assert What.UNDONE not in kinds(found), seed
+        assert Event.REVERTED not in kinds(found), seed
 
 
 def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None:
@@ -234,7 +236,7 @@ def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None
 
 def test_after_an_undone_change_the_lead_of_the_earlier_policy_restarts() -> None:
     world = promising()
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     world.run(1)
     assert world.in_force == "default" and world.state.lead_s <= 2.0
 
@@ -248,7 +250,7 @@ def test_a_policy_that_was_worse_before_may_gain_at_once_in_any_regime(
     world.regime = regime
     world.truth["lru"] = 0.5 - gain / ACCESSES
     assert world.run(int(WORST * COST / gain) - 1) == []
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
 
 
 def test_after_a_restart_of_the_agent_the_next_change_of_workload_counts() -> None:
@@ -264,15 +266,15 @@ def test_a_better_policy_takes_the_place_of_one_on_trial() -> None:
     world.run(2)
     world.told["mru"] = world.truth["mru"] = 0.05
     found = world.run(12)
-    assert kinds(found) == [What.ABANDONED, What.LIVE, What.CONFIRMED]
-    assert found[-1].before == "default" and world.in_force == "mru"
+    assert kinds(found) == [Event.ABANDONED, Event.TRIAL, Event.KEPT]
+    assert found[-1].before.policy == "default" and world.in_force == "mru"
 
 
 def test_an_order_waits_while_nothing_can_be_stored() -> None:
     world = saving()
     closed = replace(world.interval(), may_begin=False)
     assert step(world.state, closed, world.config) == []
-    assert kinds(world.run(1)) == [What.LIVE]
+    assert kinds(world.run(1)) == [Event.TRIAL]
     world.ignoring = frozenset({"lru"})
     for _ in range(100):
         closed = replace(world.interval(), may_begin=False)
@@ -284,11 +286,11 @@ def test_the_end_of_a_trial_is_predicted() -> None:
     world = promising(told=0.475)
     world.seed = 0
     world.__post_init__()
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(6)
     assert world.state.trial is not None
     ends_s = world.state.trial.ends_s
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     assert ends_s == pytest.approx(world.time_s, rel=0.2) and ends_s > 70
 
 
@@ -311,7 +313,7 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     assert set(world.state.leads) >= {"lru", "mru"} and world.in_force == "mru"
     (abandoned_or_live, *_) = world.run(2)
     assert world.state.wanted == "lru" or world.in_force == "lru"
-    assert world.state.leads["mru"][0] > 0 and abandoned_or_live.what is not What.UNDONE
+    assert world.state.leads["mru"][0] > 0 and abandoned_or_live.event is not Event.REVERTED
     # Without an earlier turn, its lead must first reach the cost of a change.
     new = flipping(0)
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
@@ -326,7 +328,7 @@ def test_a_policy_whose_turns_are_too_short_for_its_cost_is_not_chosen() -> None
 def test_an_undone_policy_is_not_known_to_be_best() -> None:
     world = promising()
     world.state.leads["lru"] = (1000.0, 1.0)
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     assert "lru" not in world.state.leads
 
 

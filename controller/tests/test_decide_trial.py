@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
-from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval
 from cachepilot.decide.trial import READ_ANEW, Trial
+from cachepilot.domain.decisions import Event
 
 COST = 100.0
 WOULD = 1e7
@@ -175,7 +175,7 @@ def test_a_calibration_that_scatters_confirms_nothing(scatter: float, skew: floa
         (seed, one.why)
         for seed, found in enumerate(run_all(worlds, 200))
         for one in found
-        if one.what is What.CONFIRMED and one.after == "lru"
+        if one.event is Event.KEPT and one.after.policy == "lru"
     ]
     assert len(confirmed) <= 1, confirmed
 
@@ -354,10 +354,10 @@ def test_a_change_without_gain_is_never_confirmed(
 def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> None:
     """A policy saves pages. Before that is certain, all pages fit."""
     world = World({"default": 0.5, "lru": 0.3}, seed=5).learn()
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(2)
     assert world.state.trial is not None and world.state.trial.gained > 0
     world.truth = dict.fromkeys(world.truth, 0.0)
     found = world.run(620)
-    assert [one.what for one in found] == [What.ABANDONED] and world.in_force == "default"
+    assert [one.event for one in found] == [Event.ABANDONED] and world.in_force == "default"
     assert world.state.trial is None and "without misses" in found[0].why

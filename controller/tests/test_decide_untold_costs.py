@@ -4,15 +4,14 @@
 from dataclasses import replace
 
 import pytest
-from deciding import ACCESSES, CACHE_PAGES, World, kinds
+from deciding import ACCESSES, CACHE_PAGES, World, kinds, step
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST, cost_share
 from cachepilot.decide.evidence import SETTLING
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
-from cachepilot.decide.outcome import What
 from cachepilot.decide.state import PolicyState
-from cachepilot.decide.step import step
+from cachepilot.domain.decisions import Event
 
 SWITCHED = DecideConfig().switch_share * CACHE_PAGES
 
@@ -24,7 +23,7 @@ def saving(**more: float) -> World:
 
 def on_trial(world: World) -> World:
     """Put `lru` on trial. It stays on trial, because its origin's error is large."""
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     world.run(1)
     assert world.state.trial is not None
     world.state.trial.origin_error = 10.0
@@ -47,15 +46,15 @@ def test_a_change_away_from_a_policy_counts_what_that_has_collected(
 
 def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() -> None:
     world = saving()
-    assert world.until(What.LIVE).after == "lru"
+    assert world.until(Event.TRIAL).after.policy == "lru"
     assert world.state.adapting == SETTLING * COLLECTED * CACHE_PAGES
-    assert world.until(What.CONFIRMED).after == "lru" and world.swaps == ["lru"]
+    assert world.until(Event.KEPT).after.policy == "lru" and world.swaps == ["lru"]
 
 
 def test_a_trial_may_reread_what_the_policy_has_to_collect() -> None:
     """A change from the default counts as a tenth of the page cache when it is chosen."""
     world = saving()
-    world.until(What.LIVE)
+    world.until(Event.TRIAL)
     trial = world.state.trial
     assert trial is not None and trial.reread == pytest.approx(SWITCHED)
     world.run(1)
@@ -70,7 +69,7 @@ def test_savings_under_another_workload_are_no_credit(is_told: bool) -> None:
     world.regime += is_told
     world.truth |= {"default": 0.3, "lru": 0.36}
     before = world.lost
-    undone = kinds(world.run(60)) == [What.UNDONE]
+    undone = kinds(world.run(60)) == [Event.REVERTED]
     assert undone == is_told
     if is_told:
         assert world.lost - before < WORST * SWITCHED + LEAST_INTERVALS * 0.06 * ACCESSES
@@ -85,7 +84,7 @@ def test_losses_under_another_workload_still_count(every_s: int) -> None:
     world.truth["lru"] = 0.53
     for second in range(1800):
         world.regime += bool(every_s) and second % every_s == 0
-        if What.UNDONE in kinds(world.run(1)):
+        if Event.REVERTED in kinds(world.run(1)):
             break
     budget = world.config.loss_share * (world.time_s + world.config.reserve_s) * 0.5 * ACCESSES
     assert world.in_force == "lru" and world.lost <= budget + 3 * 0.03 * ACCESSES
@@ -108,8 +107,8 @@ def test_a_policy_that_loses_against_the_default_goes_to_it_if_it_is_best() -> N
     world = in_lru()
     world.run(5)
     world.truth["default"] = 0.2
-    undone = world.until(What.UNDONE)
-    assert undone.before == "default" and "than the default would have" in undone.why
+    undone = world.until(Event.REVERTED)
+    assert undone.before.policy == "default" and "than the default would have" in undone.why
     world.run(2)
     assert world.swaps[-2:] == ["mru", "default"]
     # `mru` misses exactly what was predicted.
@@ -122,7 +121,7 @@ def test_an_undone_change_of_a_large_page_cache_is_charged_what_it_might_lose() 
     world = World({"default": 0.5, "lru": 0.7}, {"lru": 0.3}, anew=0.0, cache_pages=pages)
     world.tells_cost = False
     world.learn()
-    world.until(What.UNDONE)
+    world.until(Event.REVERTED)
     granted = world.config.loss_share * world.config.reserve_s * 0.5 * ACCESSES
     assert 0 < world.state.lost["lru"] <= 2 * granted < 0.1 * pages
 
@@ -141,7 +140,7 @@ def test_a_confirmed_policy_that_turns_bad_costs_what_going_back_is_worth_waitin
     """The loss exceeds the budget, which no longer bounds a confirmed policy."""
     world = saving()
     world.cache_pages = 300_000.0
-    world.until(What.CONFIRMED)
+    world.until(Event.KEPT)
     world.truth["lru"], world.regime = 0.53, world.regime + 1
     before, interval = world.lost, 0.03 * ACCESSES
     while world.in_force == "lru":

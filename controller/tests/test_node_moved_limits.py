@@ -9,9 +9,9 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import Outcome
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.step import step_all
+from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.deciding import policies
 from cachepilot.sizes import PAGE_BYTES
@@ -54,7 +54,7 @@ def test_an_interval_in_which_the_limit_moved_is_not_compared(
 
     def stepped(
         states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
-    ) -> list[list[Outcome]]:
+    ) -> list[list[Decision]]:
         shown.extend(intervals)
         return step_all(states, intervals, config)
 

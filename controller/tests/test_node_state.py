@@ -161,6 +161,13 @@ def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
     assert after is not None and after.started_s == pytest.approx(before.started_s, abs=SAVE_CYCLES)
 
 
+def test_a_limit_that_an_earlier_version_stored_as_enough_is_kept() -> None:
+    lacked = '{"cgroup_id": 7, "least_bytes": 8192, "wait_s": 60.0, "until_s": 70.0}'
+    whole = f'{{"memory": {{"lacked": {{"/a": {lacked}}}}}}}'
+    kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole))
+    assert kept is not None and kept.memory.lacked["/a"].limit_bytes == 8192
+
+
 def test_gains_of_an_earlier_version_invalidate_nothing_else() -> None:
     gain = '{"intervals": 4, "total": 2.0, "squares": 1.0, "products": 0.5, "last": 0.5}'
     member = '{"cgroup_id": 7, "policy": "default", "from_bytes": 8192, "to_bytes": 4096,'

@@ -2,7 +2,7 @@
 """The choice of a policy: the one whose lead exceeds the cost of the change by most, in budget."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST, least_share
 from cachepilot.decide.evidence import Evidence
-from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import end, least_lost, order
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
@@ -23,34 +23,16 @@ RETURNED = 1.5
 """A policy must have gained for more than this many intervals before it counts as returned."""
 
 
-def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
-    """What each policy must save before it is chosen, in pages, shape (tenants, policies).
+class Ready(NamedTuple):
+    """Changes that are worth their cost, in arrays of the shape (tenants, policies).
 
-    It is the most that the change may lose, plus what earlier changes to the policy lost. A policy
-    whose prediction is wrong, or that is ahead too briefly to fill the page cache, is only
-    recognized by such losses.
-    """
-    found = WORST * known.asked
-    for row, state in zip(found, states, strict=True):
-        for name, pages in state.lost.items():
-            if name in state.policies:
-                row[state.policies.index(name)] += pages
-    return found
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Changes that are worth their cost, by how much, and the share of time that they save.
-
-    Arrays have the shape (tenants, policies). `which` marks the changes, `above` is the saving
-    above the hurdle in pages, `share` the saved share of the time of an operation. `any` says for
-    each tenant whether there is such a change.
+    `which` marks the changes, `above` is the saving above the hurdle in pages, and `share` the
+    saved share of the time of an operation.
     """
 
     which: Flags
     above: Floats
     share: Floats
-    any: list[bool]
 
 
 def ready(
@@ -64,7 +46,14 @@ def ready(
     All intervals must have the same length. Whether the objectives allow a policy is not checked
     here; `choose` does that.
     """
-    hurdle = hurdles(states, known)
+    # The most that the change may lose, plus what earlier changes to the policy lost. A policy that
+    # is predicted wrongly, or that is ahead too briefly to fill the page cache, is only recognized
+    # by such losses.
+    hurdle = WORST * known.asked
+    for row, state in zip(hurdle, states, strict=True):
+        for name, pages in state.lost.items():
+            if name in state.policies:
+                row[state.policies.index(name)] += pages
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
     time_share = np.array([seen.miss_time_share for seen in intervals])
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
@@ -82,28 +71,25 @@ def ready(
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
     found = (most >= hurdle) & (most > 0) & may
     found[np.arange(len(known.index)), known.index] = False
-    return Ready(found, most - hurdle, share, found.any(axis=1).tolist())
+    return Ready(found, most - hurdle, share)
 
 
 def choose(
     state: PolicyState, seen: Interval, known: Evidence, found: Ready, i: int
-) -> list[Outcome]:
+) -> list[Decision]:
     """Change tenant `i` to the allowed policy with the largest lead above its hurdle, if any."""
-    which = found.which[i] & _may_have(state, seen)
+    barred = {name for name, until_s in state.barred.items() if seen.time_s < until_s}
+    allowed = seen.allowed - barred
+    which = found.which[i] & np.array([name in allowed for name in state.policies])
     if not which.any():
         return []
     best = int(np.argmax(np.where(which, found.above[i], -np.inf)))
     return _change(state, seen, known.of(i), best, float(found.share[i, best]))
 
 
-def _may_have(state: PolicyState, seen: Interval) -> Flags:
-    barred = {name for name, until_s in state.barred.items() if seen.time_s < until_s}
-    return np.array([name in seen.allowed - barred for name in state.policies])
-
-
 def _change(
     state: PolicyState, seen: Interval, known: Evidence, best: int, share: float
-) -> list[Outcome]:
+) -> list[Decision]:
     policy, trial, cost, found = state.policies[best], state.trial, float(known.cost[best]), []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
     profile = state.totals.values[known.index].tolist()
@@ -113,7 +99,7 @@ def _change(
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         rollback_cost = float(known.stake[best]) if policy == before else 0.0
-        found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
+        found.append(end(state, trial, Event.ABANDONED, why, seen, rollback_cost))
     # Saved CPU time does not lower the miss ratio.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
@@ -136,18 +122,15 @@ def _change(
         displaced=0.0 if trial is None else trial.displaced,
         origin_error=float(known.error),
     )
-    order(state, policy, cost if best == 0 else max(cost, _collected(seen)))
+    told = seen.counterfactual
+    # A new policy may have to collect so many pages before the measurement is its own.
+    collected = COLLECTED * told.cache_pages if told is not None and best != 0 else 0.0
+    order(state, policy, max(cost, collected))
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
     why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read again"
     if known.cpu.any():
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before
     state.trial = None if returns else begun
-    what = What.CONFIRMED if returns else What.LIVE
-    return [*found, Outcome(what, seen.in_force, policy, why, begun.baseline, begun.predicted)]
-
-
-def _collected(seen: Interval) -> float:
-    """Pages that a new policy may have to collect before the measurement is its own."""
-    told = seen.counterfactual
-    return 0.0 if told is None else COLLECTED * told.cache_pages
+    event, readings = Event.KEPT if returns else Event.TRIAL, (begun.baseline, begun.predicted)
+    return [*found, seen.decision(event, seen.in_force, policy, why, *readings)]

@@ -34,7 +34,7 @@ class DecideConfig:
     """
 
     loss_share: float = 0.0025
-    reserve_s: float = 4200.0
+    reserve_s: float = 4100.0
     least_gain: float = 0.01
     switch_share: float = 0.1
     calibration_half_life_s: float = 40.0

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cachepilot.decide import costs, leads
+from cachepilot.decide import costs
+from cachepilot.decide.batch import Batch, calibrate
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
-from cachepilot.model.calibration import Calibrations, Ints
+from cachepilot.decide.gain import quantiles
+from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.model.climb import Climbs
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
-from cachepilot.tables import stacked, unstack
 
 SURE = 2.0
 """Number of standard errors that a calibration may be off."""
@@ -65,82 +66,39 @@ class Evidence:
         return Evidence(*(getattr(self, one.name)[i] for one in fields(self)))
 
 
-@dataclass(frozen=True)
-class Told:
-    """An interval of tenants with equally many policies, in pages.
-
-    `missed` and `accesses` were measured under the policies in force, whose indices are `index`.
-    `predicted`, shape (tenants, policies), are the simulated misses of each policy.
-    """
-
-    index: Ints
-    missed: Floats
-    accesses: Floats
-    predicted: Floats
-
-    def beyond(self, factors: Floats, offsets: Floats) -> Floats:
-        """Misses not proportional to predicted ones; together at most all accesses miss."""
-        accesses = self.accesses[:, None]
-        hits = np.maximum(0.0, accesses - factors * self.predicted)
-        return np.asarray(np.minimum(offsets * accesses, hits))
-
-    def beyond_factors(self, factors: Floats, offsets: Floats) -> Floats:
-        """`beyond` as additional predicted misses, which `factors` turn into the same amount."""
-        beyond = self.beyond(factors, offsets)
-        return np.divide(beyond, factors, out=np.zeros(beyond.shape), where=factors > 0)
-
-
 def take_all(
     states: Sequence[PolicyState],
     intervals: Sequence[Interval],
     told: Sequence[Counterfactual],
     config: DecideConfig,
 ) -> Evidence:
-    """Take in an interval of many tenants and return their evidence.
-
-    The tenants have equally many policies and groups of pages, and intervals of the same length.
-    Each counterfactual includes the policy in force. All tenants are computed at once, because for
-    one tenant the calls of numpy take many times as long as the arithmetic.
-    """
-    elapsed_s, groups = intervals[0].elapsed_s, told[0].misses.shape[1]
+    """Take in an interval of many tenants and return their evidence (see `Batch`)."""
     for state, found in zip(states, told, strict=True):
-        state.align(found.policies, groups)
-    index = np.array(
-        [one.policies.index(seen.in_force) for one, seen in zip(states, intervals, strict=True)]
-    )
-    rows, raw = np.arange(len(index)), np.stack([one.misses for one in told])
-    rate = np.array([one.rate for one in told])
-    missed = np.array([seen.waited for seen in intervals])
-    accesses = np.array([float(seen.accesses) for seen in intervals])
-    now = Told(index, missed, accesses, raw.sum(axis=2))
-    calibrations, factors, raw, due = _taken(states, now, raw, rate, elapsed_s, config)
-    cpu = leads.cpu_pages(intervals, factors.shape)
-    saved = leads.saved_pages(factors, raw, index, cpu)
-    climbs = leads.climbed(states, intervals, saved, accesses, rate, config)
-    on_trial = np.array([one.trial is not None for one in states])
-    displaced = costs.displaced_pages(states)
-    cost = costs.reread_pages(told, index, on_trial, displaced, config)
+        state.align(found.policies, found.misses.shape[1])
+    now = Batch.of(states, intervals, told, config)
+    calibrations, factors, raw, due = calibrate(now)
+    cpu = _cpu_pages(now)
+    climbs = _climbed(now, _saved_pages(now, factors, raw, cpu))
+    cost = costs.reread_pages(now)
     default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
-    looks = leads.looks_of(states, climbs.looks(variances), elapsed_s)
-    excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], due)
-    granted = config.loss_share * config.reserve_s * default_rate
-    left = granted + config.loss_share * default_cost - excess
-    stake = costs.stakes(cost, default_rate, index, on_trial, config)
-    asked = costs.at_load_of(climbs, stake, cost, accesses / elapsed_s)
-    sure = leads.sure_shares(climbs, variances, looks, asked, config.false_loss_s * default_rate)
+    looks = looks_of(states, climbs.looks(variances), now.elapsed_s)
+    left = _keep_ledger(now, now.missed + now.in_force(cpu), due, default_rate)
+    stake = costs.stakes(now, cost, default_rate)
+    asked = costs.at_load_of(now, climbs, stake, cost)
+    sure = sure_shares(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
-    error = _errors(states, calibrations.errors()[rows, index])
-    in_force_rate = (calibrations.rate * factors)[rows, index]
-    left_s = np.maximum(0.0, leads.mean_leads_s(states, since_s.shape) - since_s)
+    error = _errors(states, now.in_force(calibrations.errors()))
+    in_force_rate = now.in_force(calibrations.rate * factors)
+    left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
     return Evidence(
-        index=index,
-        lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * sure),
+        index=now.index,
+        lead=np.where(np.arange(risen.shape[1]) == now.index[:, None], 0.0, risen * sure),
         cost=cost,
         stake=stake,
         asked=asked,
         raw=raw,
-        rate=rate,
+        rate=now.rate,
         factors=factors,
         cpu=cpu,
         saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
@@ -152,152 +110,108 @@ def take_all(
     )
 
 
-def _taken(
-    states: Sequence[PolicyState],
-    now: Told,
-    raw: Floats,
-    rate: Floats,
-    elapsed_s: float,
-    config: DecideConfig,
-) -> tuple[Calibrations, Floats, Floats, Floats]:
-    """Calibrate by an interval and add it to the totals.
-
-    Return the calibrations, their factors, `raw` with disproportionate misses, and the misses of
-    the default: measured without pages read again if it is in force, else the least that it may
-    miss.
-    """
-    calibrations, index = Calibrations.of([one.calibration for one in states]), now.index
-    _thin(calibrations, states, index, rate)
-    totals = [one.totals for one in states]
-    before = stacked(totals)
-    raw, anew = _calibrated(calibrations, states, now, raw, before, rate, elapsed_s, config)
-    factors = calibrations.factors(index)
-    least = _least_of_default(calibrations, now, factors)
-    calibrations.store([one.calibration for one in states])
-    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    unstack(keep * before + raw, totals, np.float32)
-    return calibrations, factors, raw, np.where(index == 0, now.missed - anew, least)
-
-
-def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
-    """The variance of predicted misses due to sampling of pages, shape (tenants,).
-
-    `now` and `before` are misses by group of pages, shape (tenants, groups). If a group always
-    misses more than others, as in `before`, that is calibrated away with the rest.
-    """
-    known = before.sum(axis=1)
-    share = np.where(known > 0, before.T / np.where(known > 0, known, 1.0), 1.0 / now.shape[1]).T
-    off = now - now.sum(axis=1)[:, None] * share
-    return np.asarray(np.maximum(0.0, 1.0 - rate) * now.shape[1] * off.var(axis=1, ddof=1))
-
-
 def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:
     """Relative errors of the calibration of the policy in force; during a trial, of its origin."""
     found = zip(states, errors.tolist(), strict=True)
     return np.array([one if at.trial is None else at.trial.origin_error for at, one in found])
 
 
-def _thin(
-    calibrations: Calibrations, states: Sequence[PolicyState], index: Ints, rate: Floats
-) -> None:
-    """Let less be known of policies that are not in force if the sampling rate has changed."""
-    before = np.array([one.rate or now for one, now in zip(states, rate, strict=True)])
-    calibrations.thin(index, np.minimum(before / rate, rate / before))
-    for state, now in zip(states, rate.tolist(), strict=True):
-        state.rate = now
-
-
-def _keep_ledger(
-    states: Sequence[PolicyState], spent: Floats, due: Floats
-) -> tuple[Floats, Floats]:
-    """Update each tenant's ledger; return excess and what the default would have cost, by tenant.
+def _keep_ledger(now: Batch, spent: Floats, due: Floats, default_rate: Floats) -> Floats:
+    """Update each tenant's ledger, and return what is left of its budget.
 
     The excess is what was read more than the default would have read. `spent` are the misses and
     the CPU time of the policies in force. `due` are the default's misses. If the default is in
     force they are measured, without pages read again. Otherwise they are the least that it may
     miss: its calibration follows that of the policy in force, whose error must not count as saving.
     """
-    for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
+    for state, one, more in zip(now.states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
         state.excess += more
-    excess = np.array([one.excess for one in states])
-    return excess, np.array([one.default_cost for one in states])
+    excess = np.array([one.excess for one in now.states])
+    default_cost = np.array([one.default_cost for one in now.states])
+    granted = now.config.loss_share * now.config.reserve_s * default_rate
+    return np.asarray(granted + now.config.loss_share * default_cost - excess)
 
 
-def _calibrated(
-    calibrations: Calibrations,
-    states: Sequence[PolicyState],
-    now: Told,
-    raw: Floats,
-    before: Floats,
-    rate: Floats,
-    elapsed_s: float,
-    config: DecideConfig,
-) -> tuple[Floats, Floats]:
-    """Calibrate by an interval; return `raw` with disproportionate misses, and pages read again."""
-    index, rows = now.index, np.arange(len(now.index))
-    factors = calibrations.factors(index)
-    beyond = now.beyond_factors(factors, calibrations.offsets(index))
-    raw = raw + (beyond / raw.shape[2])[:, :, None]
-    noise = _noise(raw[rows, index], before[rows, index], rate)
-    due, factor = raw.sum(axis=2), factors[rows, index]
-    expected = factor * due[rows, index]
-    anew = _calibrate(calibrations, states, now, factor, expected, noise, elapsed_s, config)
-    calibrations.pass_time(due, elapsed_s)
-    return raw, anew
+def _cpu_pages(now: Batch) -> Floats:
+    """CPU time of the BPF programs of each policy, in pages, shape (tenants, policies)."""
+    found = np.zeros(now.predicted.shape)
+    for row, seen in zip(found, now.intervals, strict=True):
+        if seen.cpu_us is not None:
+            row[:] = seen.pages_per_us * seen.cpu_us
+    return found
 
 
-def _calibrate(
-    calibrations: Calibrations,
-    states: Sequence[PolicyState],
-    now: Told,
-    factor: Floats,
-    expected: Floats,
-    noise: Floats,
-    elapsed_s: float,
-    config: DecideConfig,
-) -> Floats:
-    """Compare measured with predicted misses, and return the pages read again because of a change.
+def _saved_pages(now: Batch, factors: Floats, raw: Floats, cpu: Floats) -> Floats:
+    """Pages that each policy saved against the one in force, shape (tenants, policies, groups).
 
-    These pages, by tenant, are left out of the comparison. Of the policies in force, `factor` is
-    the calibration, `expected` are the calibrated predicted misses, and `noise` is the variance of
-    the prediction due to sampling.
+    `raw` are predicted misses of the same shape, `factors` their calibration and `cpu` the CPU time
+    of each policy, shape (tenants, policies).
     """
-    index, missed, rows = now.index, now.missed, np.arange(len(now.index))
-    sums = missed - expected + np.array([one.below for one in states])
-    above = np.maximum(0.0, sums)
-    # Misses above the prediction that only make up for earlier ones below it are noise. Misses
-    # below it always count in full. The exemption must therefore end, or the policy would seem
-    # better and better.
-    anew = np.minimum([_may_read_anew(one) for one in states], above)
-    off = missed - anew - expected
-    before = np.array([np.nan if one.off is None else one.off for one in states])
-    # From differences of neighbours (von Neumann 1941), since lasting errors are calibrated away.
-    scatter = np.where(np.isnan(before), 0.0, (off - before) ** 2 / 2 - factor**2 * noise)
-    below = np.minimum(0.0, sums)
-    amounts = zip(states, anew.tolist(), missed.tolist(), off.tolist(), below.tolist(), strict=True)
-    for state, again, seen, one, less in amounts:
-        state.off, state.below = one, less
-        if state.wanted is None:
-            state.adapting -= again
-            state.turnover = max(0.0, state.turnover - seen)
-    half_life_s = config.calibration_half_life_s
-    pages = missed - anew, now.predicted[rows, index], scatter, now.accesses
-    calibrations.take(index, *pages, elapsed_s, half_life_s)
-    return np.asarray(anew)
+    found = (now.in_force(factors)[:, None] * now.in_force(raw))[:, None, :]
+    found = found - factors[:, :, None] * raw
+    # CPU time is spread evenly over the groups, so it adds nothing to the sampling error.
+    found += ((now.in_force(cpu)[:, None] - cpu) / raw.shape[2])[:, :, None]
+    return np.asarray(found)
 
 
-def _least_of_default(calibrations: Calibrations, now: Told, factors: Floats) -> Floats:
-    """The least that the default may miss, by either calibration: its own, or the combined one."""
-    factor = np.minimum(factors[:, 0], calibrations.of_default_alone())
-    offsets = calibrations.offsets(now.index)[:, 0]
-    offset = np.minimum(offsets, calibrations.default_offset_alone())
-    beyond = now.beyond(factor[:, None], offset[:, None])[:, 0]
-    return np.asarray(factor * now.predicted[:, 0] + beyond)
+def _climbed(now: Batch, saved: Floats) -> Climbs:
+    """What was saved since each policy began to gain, this interval included.
+
+    A policy gains if it saves half of what is worth a change. This reference value, half way
+    between no saving and the least worthwhile one, distinguishes the two soonest. For the default
+    it is 0, since going back to it needs no least gain.
+    """
+    climbs = [one.climb for one in now.states]
+    found = Climbs.of(climbs)
+    # If misses take no time, or it is not known how much, every saving counts.
+    time_share = np.array([seen.miss_time_share or np.inf for seen in now.intervals])
+    worth = np.zeros(now.predicted.shape)
+    worth[:, 1:] = (now.accesses * costs.least_share(now.config) / 2 / time_share)[:, None]
+    found.take(saved, now.accesses, now.rate, now.elapsed_s, worth)
+    found.store(climbs)
+    for state in now.states:
+        state.lead_s += now.elapsed_s
+    return found
 
 
-def _may_read_anew(state: PolicyState) -> float:
-    """Pages that may still be read again, until the page cache has turned over or settled."""
-    is_settling = state.in_force_s <= SETTLED_S or state.turnover > 0
-    is_new = state.wanted is None and is_settling
-    return state.adapting if is_new else 0.0
+def looks_of(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:
+    """The number of sums among which noise may exceed the bound, shape (tenants, policies).
+
+    It is the number of other policies times that of independent looks in the regime, `looked`
+    (Bonferroni). For a confirmed policy that is known to return, the question is not whether it
+    ever gains but whether its time has come again. Its looks are those since the policy in force
+    became the best.
+    """
+    others = max(1, looked.shape[1] - 1)
+    found = others * looked
+    for row, state in zip(found, states, strict=True):
+        if not state.leads:
+            continue
+        at = [i for i, name in enumerate(state.policies) if i and name in state.leads]
+        share = min(1.0, state.lead_s / max(elapsed_s * state.climb.looked, elapsed_s))
+        row[at] = np.maximum(others, share * row[at])
+    return np.asarray(found)
+
+
+def sure_shares(
+    climbs: Climbs,
+    variances: Floats,
+    looks: Floats,
+    cost: Floats,
+    may_lose: Floats,
+) -> Floats:
+    """The share of each policy's saving that is not noise, shape (tenants, policies).
+
+    A sum counts by the share of its square that exceeds the square of a bound (the non-negative
+    garrotte, Breiman 1995). Sums that exceed the bound by noise alone may cost `may_lose` pages on
+    average, divided among `looks`. A cheap change therefore needs less evidence.
+    """
+    total = climbs.saved.sum(axis=2)
+    chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
+    rises = total > 0
+    noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
+    noise *= climbs.unseen()[rises]
+    found = np.zeros(total.shape)
+    found[rises] = np.maximum(0.0, 1.0 - noise / np.maximum(total[rises], 1e-9) ** 2)
+    return found

@@ -5,9 +5,9 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import WORST
 from cachepilot.decide.evidence import SETTLING, Evidence
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
-from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.state import Interval, PolicyState, is_rollback
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.counterfactuals import DEFAULT
 
 RETRY_S = 600.0
@@ -19,7 +19,7 @@ EFFECT_S = 15.0
 """A policy that is not in force so many seconds after it was ordered is given up."""
 
 
-def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
+def follow(state: PolicyState, seen: Interval) -> list[Decision]:
     """Follow what is in force: an order that took effect or failed, and what nobody ordered."""
     before, state.in_force = state.in_force, seen.in_force
     if before != seen.in_force:
@@ -27,7 +27,7 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     state.in_force_s += seen.elapsed_s
     if not seen.may_change or _is_banned(state, seen):
         return _stop(state, seen, before)
-    found: list[Outcome] = []
+    found: list[Decision] = []
     origin = state.unproven or before or DEFAULT
     if state.wanted is not None:
         return _follow_order(state, seen)
@@ -36,11 +36,11 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
             return []
         why = f"{seen.in_force} replaced it, or it was ejected"
         origin = state.trial.from_policy
-        found = [_give_up(state, state.trial, What.ABANDONED, why, seen)]
+        found = [_give_up(state, state.trial, Event.ABANDONED, why, seen)]
     return found + _prove(state, seen, origin)
 
 
-def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
+def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Decision]:
     """Begin a trial of a policy in force that the decider knows no order for.
 
     It was attached late, by hand, or by a controller that lost its store. `origin` is the policy
@@ -66,7 +66,7 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
         is_live=True, excess=state.excess, displaced=None,
     )  # fmt: skip
     why = "it was found in force, and is not confirmed"
-    return [Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
+    return [seen.decision(Event.TRIAL, origin, seen.in_force, why, baseline)]
 
 
 def displace(state: PolicyState, seen: Interval) -> None:
@@ -84,7 +84,7 @@ def displace(state: PolicyState, seen: Interval) -> None:
         state.trial.displaced = more(state.trial.displaced)
 
 
-def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
+def _stop(state: PolicyState, seen: Interval, before: str) -> list[Decision]:
     """Others decide now: end the trial, if any; what is unconfirmed is judged once they stop."""
     trial, wanted, state.wanted = state.trial, state.wanted, None
     if trial is None:
@@ -94,7 +94,7 @@ def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
         return []
     state.unproven = trial.from_policy
     why = "the objectives or an operator decide now"
-    return [end(state, trial, What.ABANDONED, why, seen)]
+    return [end(state, trial, Event.ABANDONED, why, seen)]
 
 
 def _is_banned(state: PolicyState, seen: Interval) -> bool:
@@ -105,7 +105,7 @@ def _is_banned(state: PolicyState, seen: Interval) -> bool:
     return wanted is not None and wanted not in seen.allowed | {DEFAULT}
 
 
-def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
+def _follow_order(state: PolicyState, seen: Interval) -> list[Decision]:
     trial = state.trial
     if seen.in_force == state.wanted or state.wanted is None:
         state.wanted = None
@@ -126,11 +126,11 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
         if seen.refused is not None and wanted != DEFAULT:
             state.wanted = DEFAULT
         state.waited_s = max(state.waited_s, 2 * EFFECT_S)
-        told = Outcome(What.ABANDONED, seen.in_force, wanted, f"requested again: {why}")
-        return [told] if is_new else []
+        why = f"requested again: {why}"
+        return [seen.decision(Event.ABANDONED, seen.in_force, wanted, why)] if is_new else []
     state.wanted = None
-    what = What.ABANDONED if seen.refused is None else What.REFUSED
-    found, cost = _give_up(state, trial, what, why, seen), state.turnover
+    event = Event.ABANDONED if seen.refused is None else Event.REFUSED
+    found, cost = _give_up(state, trial, event, why, seen), state.turnover
     state.adapting = state.turnover = 0.0
     if seen.in_force not in (trial.from_policy, DEFAULT):
         # The policy in force was itself unconfirmed when it was to be replaced.
@@ -138,14 +138,14 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
     return [found]
 
 
-def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
+def _give_up(state: PolicyState, trial: Trial, event: Event, why: str, seen: Interval) -> Decision:
     state.barred[trial.to_policy] = seen.time_s + RETRY_S
-    return end(state, trial, what, why, seen)
+    return end(state, trial, event, why, seen)
 
 
 def end(
-    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, reread: float = 0.0
-) -> Outcome:
+    state: PolicyState, trial: Trial, event: Event, why: str, seen: Interval, reread: float = 0.0
+) -> Decision:
     """End a trial, and record what the change lost in all, `reread` pages of the rollback included.
 
     A net gain clears earlier losses of the policy.
@@ -154,16 +154,17 @@ def end(
     lost = state.lost.pop(trial.to_policy, 0.0) + reread - trial.gained
     if lost > 0:
         state.lost[trial.to_policy] = lost
-    return of_trial(trial, what, why, seen)
+    readings = trial.baseline, trial.predicted, (seen.ops, seen.miss_ratio)
+    return seen.decision(event, trial.from_policy, trial.to_policy, why, *readings)
 
 
-def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
+def _undo(state: PolicyState, trial: Trial, event: Event, why: str, seen: Interval) -> Decision:
     """Undo a change. It is charged with the pages of the rollback, up to what it could lose."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, trial.rollback)
     most = trial.rollback if trial.may_lose is None else trial.may_lose
-    return end(state, trial, what, why, seen, min(trial.rollback, most))
+    return end(state, trial, event, why, seen, min(trial.rollback, most))
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
@@ -180,17 +181,6 @@ def least_lost(left: float, stake: float) -> float:
     return max(stake, left / WORST)
 
 
-def _most_lost(trial: Trial, seen: Interval) -> float:
-    """What a change may lose before it is undone: the budget less the most a rollback reads.
-
-    A rollback is charged with what it reads on average, so the difference must be left over.
-    """
-    most, told = trial.rollback, seen.counterfactual
-    if told is not None and not told.reread.any():
-        most = trial.at_most_displaced(max(most, ROLLBACK_MOST * told.cache_pages))
-    return max(trial.may_lose or 0.0, (trial.left or 0.0) - most)
-
-
 def is_on_trial(state: PolicyState) -> bool:
     """Whether a change is live and no other policy is ordered."""
     return state.trial is not None and state.trial.is_live and state.wanted is None
@@ -201,14 +191,22 @@ def _is_beyond_cost(trial: Trial, lost: float) -> bool:
     return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
 
 
-def _is_lost(trial: Trial, lost: float, most: float) -> bool:
-    """Whether a change lost more against the default than it costs, or than `most`."""
+def _is_lost(trial: Trial, lost: float, seen: Interval) -> bool:
+    """Whether a change lost more against the default than it costs, or than it may lose.
+
+    It may lose the budget less the most that a rollback reads. A rollback is charged with what it
+    reads on average, so the difference must be left over.
+    """
+    rollback, told = trial.rollback, seen.counterfactual
+    if told is not None and not told.reread.any():
+        rollback = trial.at_most_displaced(max(rollback, ROLLBACK_MOST * told.cache_pages))
+    most = max(trial.may_lose or 0.0, (trial.left or 0.0) - rollback)
     return _is_beyond_cost(trial, lost) or lost > most
 
 
 def judge(
     state: PolicyState, seen: Interval, known: Evidence, config: DecideConfig
-) -> Outcome | None:
+) -> Decision | None:
     """Take in an interval of the live change; confirm or undo it, or return None."""
     trial = state.trial
     if trial is None or not is_on_trial(state):
@@ -232,16 +230,15 @@ def judge(
     errors = trial.errors()
     if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
-        return end(state, trial, What.CONFIRMED, why, seen)
+        return end(state, trial, Event.KEPT, why, seen)
     due = config.undo_times * (reread + min(max(errors), reread)) - trial.expected
     pace = max(trial.expected / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     error = trial.bound(config.alpha, errors)
-    why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
+    why_undone, event = trial.why_undone(reread, error, config.undo_times), Event.REVERTED
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
     lost = state.excess - trial.excess
-    most = _most_lost(trial, seen)
-    if why_undone is None and _is_lost(trial, lost, most):
+    if why_undone is None and _is_lost(trial, lost, seen):
         # CPU time, or a loss against a policy other than the default, says nothing of misses.
         is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
@@ -249,16 +246,16 @@ def judge(
             # The default would have read less than the policy that was replaced.
             trial.from_policy, trial.rollback = DEFAULT, float(known.cost[0])
     if why_undone is None and trial.idle_s > IDLE_S:
-        what, why_undone = What.ABANDONED, "without misses it cannot be judged"
+        event, why_undone = Event.ABANDONED, "without misses it cannot be judged"
     if why_undone is None:
         return None
-    found = _undo(state, trial, what, why_undone, seen)
+    found = _undo(state, trial, event, why_undone, seen)
     if trial.raw > 0 and is_less:
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     return found
 
 
-def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
+def wait(state: PolicyState, seen: Interval) -> list[Decision]:
     """Count an interval without a counterfactual; after IDLE_S of them, undo the change."""
     trial = state.trial
     if trial is None or not is_on_trial(state):
@@ -267,4 +264,4 @@ def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
     if trial.idle_s <= IDLE_S:
         return []
     why = "it cannot be judged: the node reports no accesses"
-    return [_undo(state, trial, What.ABANDONED, why, seen)]
+    return [_undo(state, trial, Event.ABANDONED, why, seen)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.model.climb import Climb
 from cachepilot.quick_records import quickly_made
@@ -167,6 +168,7 @@ class Interval:
     page_us: float = 1.0
     weight: float = 1.0
     is_measured: bool = True
+    cgroup: str = ""
 
     def cpu_us_of(self, policy: str) -> float:
         """CPU time of a policy's BPF programs, microseconds per access; 0 where unknown."""
@@ -195,6 +197,14 @@ class Interval:
     def miss_ratio(self) -> float:
         """The measured miss ratio; 0 without accesses."""
         return self.misses / self.accesses if self.accesses else 0.0
+
+    def decision(
+        self, event: Event, before: str, after: str, why: str, *readings: tuple[float, float]
+    ) -> Decision:
+        """A decision on two policies; the `readings` are those of `Decision`, in its order."""
+        then, now = Setting(before, self.limit_bytes), Setting(after, self.limit_bytes)
+        told = (Reading(*one) for one in readings)
+        return Decision(self.time_s, self.cgroup, event, then, now, why, *told)
 
 
 def is_rollback(state: PolicyState) -> bool:

@@ -8,21 +8,18 @@ measurement agrees with the prediction, or until it is undone.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cachepilot.decide import choose, evidence, rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import Outcome
 from cachepilot.decide.state import Interval, PolicyState
-
-
-def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Outcome]:
-    """Run `step_all` for one tenant."""
-    return step_all([state], [seen], config)[0]
+from cachepilot.domain.decisions import Decision
 
 
 def step_all(
     states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
-) -> list[list[Outcome]]:
-    """Take in one interval of each tenant; return the outcomes by tenant, in the order of `states`.
+) -> list[list[Decision]]:
+    """Take in one interval of each tenant; return decisions by tenant, in the order of `states`.
 
     Tenants are decided independently of one another. Afterwards `state.wanted` is the policy to
     attach, or None to leave the policy as it is.
@@ -38,12 +35,12 @@ def step_all(
             found[i] += rollout.wait(state, seen)
     for group in alike.values():
         some = [states[i] for i in group], [intervals[i] for i in group]
-        for i, outcomes in zip(group, _weigh(*some, config), strict=True):
-            found[i] += outcomes
+        for i, decided in zip(group, _weigh(*some, config), strict=True):
+            found[i] += decided
     return found
 
 
-def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
+def _follow(state: PolicyState, seen: Interval) -> list[Decision]:
     """Update the policy in force and the regime, before policies are compared by the interval."""
     found = rollout.follow(state, seen)
     rollout.displace(state, seen)
@@ -56,22 +53,23 @@ def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
 
 def _weigh(
     states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
-) -> list[list[Outcome]]:
+) -> list[list[Decision]]:
     """Judge and choose by evidence, for tenants with equally many policies and groups of pages."""
     told = [one for one in (seen.counterfactual for seen in intervals) if one is not None]
     known = evidence.take_all(states, intervals, told, config)
-    found: list[list[Outcome]] = []
+    found: list[list[Decision]] = []
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
         is_tried = rollout.is_on_trial(state)
         judged = rollout.judge(state, seen, known.of(i), config) if is_tried else None
         found.append([] if judged is None else [judged])
     ready = choose.ready(states, intervals, known, config)
+    any_ready = np.any(ready.which, axis=1)
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
         # No policy is chosen over one that the objectives do not allow: a trial could not go back
         # to it, and the plan replaces it anyway. Nor over one confirmed just now: its trial was
         # still running when the leads over it were computed.
         may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
         is_open = not found[i] and not seen.is_held and state.wanted is None
-        if ready.any[i] and may_choose and is_open:
+        if any_ready[i] and may_choose and is_open:
             found[i] += choose.choose(state, seen, known, ready, i)
     return found

@@ -140,11 +140,9 @@ class Advisor:
                 continue
             seen = look.shadow.seen[action.cgroup]
             worth = Worth(cycle, seen, objectives.of(action.cgroup).weight)
-            tenants[action.cgroup] = replace(
-                found.tenants[action.cgroup],
-                swaps=True,
-                error=worth.swap_error(action),
-                reread_s=_reread_s(action, seen, look, self._config.decide),
+            reread_s = _reread_s(action, seen, look, self._config.decide)
+            tenants[action.cgroup] = found.tenants[action.cgroup].swapped(
+                worth.swap_error(action), reread_s
             )
         return replace(found, tenants=tenants)
 

@@ -44,6 +44,7 @@ NAMED = 8
 RENAMED = {
     "change": {"promised": "expected"},
     "trial": {"promised": "expected", "course": "series"},
+    "lacked.*": {"least_bytes": "limit_bytes"},
 }
 """By part of the state: keys of earlier versions, and the present name of each."""
 
@@ -114,15 +115,15 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _rename(whole: Any) -> None:
+def _rename(whole: Any, part: str = "") -> None:
     """Rename, in place, keys that an earlier version stored under other names."""
     if not isinstance(whole, dict):
         return
     for key, one in whole.items():
-        for old, new in RENAMED.get(key, {}).items():
+        for old, new in RENAMED.get(key, RENAMED.get(f"{part}.*", {})).items():
             if isinstance(one, dict) and old in one:
                 one[new] = one.pop(old)
-        _rename(one)
+        _rename(one, key)
 
 
 def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:

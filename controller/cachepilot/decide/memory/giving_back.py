@@ -9,11 +9,10 @@ memory, the limit it had when it was first seen. What it does not need is taken 
 from collections.abc import Collection, Mapping
 
 from cachepilot.decide.memory.rollout import is_gone
-from cachepilot.decide.memory.state import Lacked, MemoryInterval, MemoryState
+from cachepilot.decide.memory.state import MemoryInterval, MemoryState
+from cachepilot.decide.memory.waits import wait_of
 from cachepilot.sizes import pages_down, pages_up
 
-WAIT_S, WAIT_MAX_S = 60.0, 3600.0
-"""Seconds for which no less is tried than a limit that was too small: at first, and at most."""
 MARGIN = 0.05
 """Share to add to a limit that proved too small, so that it counts as enough."""
 
@@ -21,7 +20,7 @@ MARGIN = 0.05
 def follow(state: MemoryState, seen: MemoryInterval) -> None:
     """Note the limits with which tenants have enough, and forget old records."""
     for name, lacked in list(state.lacked.items()):
-        if is_gone(seen, name, lacked) or seen.time_s > lacked.until_s + lacked.wait_s:
+        if is_gone(seen, name, lacked) or lacked.is_forgotten(seen.time_s):
             del state.lacked[name]
     fine = {name: one.limit_bytes for name, one in seen.tenants.items() if not one.needs}
     kept = state.fine.items()
@@ -35,18 +34,16 @@ def note_lacking(state: MemoryState, seen: MemoryInterval) -> None:
         if not one.grows:
             continue
         known = state.lacked.get(name)
-        wait_s = WAIT_S if known is None else known.wait_s
-        if known is not None and seen.time_s >= known.until_s:
-            # Less was tried again since then, and was again too little.
-            wait_s = min(2 * known.wait_s, WAIT_MAX_S)
+        # If the time is over, less was tried again, and was again too little.
+        is_again = known is not None and seen.time_s >= known.until_s
         enough = max(state.fine.get(name, 0), pages_up(int((1 + MARGIN) * one.limit_bytes)))
         least = min(enough, one.planned_bytes)
-        state.lacked[name] = Lacked(one.cgroup_id, least, wait_s, seen.time_s + wait_s)
+        state.lacked[name] = wait_of(known, one.cgroup_id, least, seen.time_s, is_again)
 
 
 def least_bytes(state: MemoryState, time_s: float) -> Mapping[str, int]:
     """Limits by tenant below which nothing is planned at present."""
-    return {name: one.least_bytes for name, one in state.lacked.items() if time_s < one.until_s}
+    return {name: one.limit_bytes for name, one in state.lacked.items() if time_s < one.until_s}
 
 
 def given_back(seen: MemoryInterval, stuck: Collection[str]) -> MemoryInterval | None:

@@ -13,28 +13,36 @@ LOSS_COSTS = 2.0
 """Multiple of its cost that a change may lose before it is undone: the pages are read twice."""
 
 
-def at_stake(change: MemoryChange | None, seen: MemoryInterval) -> float:
+def at_stake(change: MemoryChange | None, seen: MemoryInterval, config: DecideConfig) -> float:
     """What may be lost by accepting a change before it is judged; inf if it cannot be accepted.
 
-    A change is accepted only while the measurement fits its prediction better than it fits no gain
-    at all: normal errors that are as large for both make the likelihoods equal at half of what is
-    predicted. If it is wrong nevertheless, giving tenants read their pages again, as was accepted
-    when the change began. What it lost by measurement so far is added.
+    A change is accepted only while it is measured, and has gained as much of its prediction as it
+    would have to gain, were it judged now. Noise alone passes that, too. So its cost is at stake
+    (giving tenants may read their pages again), and what it may have lost by a standard error.
     """
     if change is None:
         return 0.0
-    since = change.since
-    if change.forced or change.expected is None or since.intervals < LEAST_INTERVALS:
+    since, is_there = change.since, change.members.keys() <= seen.tenants.keys()
+    is_judged = is_there and change.idle_s == 0 and since.intervals >= LEAST_INTERVALS
+    if change.forced or change.expected is None or not is_judged:
         return inf
     expected = change.expected * since.intervals * seen.elapsed_s
-    fits = expected > 0 and since.total >= expected / 2
-    return change.cost + max(0.0, -change.gained.total) if fits else inf
+    fits = expected > 0 and since.total >= expected / config.undo_times
+    gained = change.gained
+    return change.cost + max(0.0, gained.standard_error() - gained.total) if fits else inf
 
 
 def predicted(change: MemoryChange, seen: MemoryInterval) -> float:
-    """The gain per second that is predicted for the limits to which a change leads."""
-    members = [(seen.tenants[name], one) for name, one in change.members.items()]
-    return sum(one.worth_at(way.to_bytes) - worth_before(one, way, seen) for one, way in members)
+    """The gain per second that is predicted for the limits to which a change leads.
+
+    Once limits have settled it is that of the limits as they are: the node may not move some.
+    """
+    is_settled, found = change.settled_s is not None, 0.0
+    for name, member in change.members.items():
+        one = seen.tenants[name]
+        limit = one.limit_bytes if is_settled else member.to_bytes
+        found += one.worth_at(limit) - worth_before(one, member, seen)
+    return found
 
 
 def gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> float | None:
@@ -85,7 +93,8 @@ def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
 def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
     """Why a change is undone, or None; `expected` is its predicted gain since it settled.
 
-    That gain is due once it is `undo_times` the cost of the change and its noise bound.
+    As with a change of policy, that gain is due once it is `undo_times` the cost of the change and
+    its standard error.
     """
     gained, since = change.gained, change.since
     if gained.intervals < LEAST_INTERVALS:
@@ -94,10 +103,9 @@ def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> s
         return "those who gave lost more than those who got it gained"
     if since.intervals < LEAST_INTERVALS:
         return None
-    bound = since.bound(config.alpha)
-    if expected <= 0 and since.total <= bound:
+    if expected <= 0 and since.total <= since.bound(config.alpha):
         return "no gain is predicted by now, and none is certain by measurement"
-    is_due = expected >= config.undo_times * (change.cost + bound)
+    is_due = expected >= config.undo_times * (change.cost + since.standard_error())
     if is_due and since.total < expected / config.undo_times:
         return f"it gained {100 * since.total / expected:.0f}% of what was predicted"
     return None

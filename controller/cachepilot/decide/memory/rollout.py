@@ -8,35 +8,33 @@ from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory import judging
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
-    Lacked,
     Member,
     MemoryChange,
     MemoryInterval,
     MemoryState,
     MemoryTenant,
     Origin,
-    Stuck,
 )
+from cachepilot.decide.memory.waits import Wait, wait_of
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
-
-STUCK_S, STUCK_MAX_S = 60.0, 3600.0
-"""Seconds for which a limit that the node did not move is left alone: at first, and at most."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follow tenants that are gone, changes that the node rolled back, and limits that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
-        if is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
+        # A limit that an operator's pin or others set does not go back.
+        is_over = one is not None and (one.is_set_elsewhere or is_at(one, origin.limit_bytes))
+        if is_over or is_gone(seen, name, origin):
             del state.restore[name]
         elif one is not None and _differs(one, origin.seen_bytes):
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
     for name, stuck in list(state.stuck.items()):
         one = seen.tenants.get(name)
-        is_over = seen.time_s > stuck.until_s + stuck.wait_s or is_gone(seen, name, stuck)
+        is_over = stuck.is_forgotten(seen.time_s) or is_gone(seen, name, stuck)
         if is_over or (one is not None and _differs(one, stuck.limit_bytes)):
             del state.stuck[name]
     change = state.change
@@ -64,7 +62,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return found
 
 
-def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck | Lacked) -> bool:
+def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Wait) -> bool:
     """Whether a record is of a tenant that will not come back, or of an earlier one of its name."""
     one = seen.tenants.get(name)
     return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
@@ -95,11 +93,6 @@ def is_at(one: MemoryTenant, limit_bytes: int) -> bool:
 def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
     """Whether limits differ by a step; the memory of a tenant without a limit scatters by less."""
     return abs(one.limit_bytes - limit_bytes) >= one.step_bytes
-
-
-def _is_back(one: MemoryTenant, origin: Origin) -> bool:
-    """Whether a limit is back, or has been set by an operator's pin or by others."""
-    return one.is_ordered or one.is_yielded or is_at(one, origin.limit_bytes)
 
 
 def restart(change: MemoryChange) -> None:
@@ -165,11 +158,7 @@ def _weigh(
     config: DecideConfig,
 ) -> list[Decision]:
     if change.expected is None:
-        members = [(seen.tenants[name], one) for name, one in change.members.items()]
-        change.expected = sum(
-            one.worth_at(way.to_bytes) - judging.worth_before(one, way, seen)
-            for one, way in members
-        )
+        change.expected = judging.predicted(change, seen)
     change.gained.take(gained)
     since = change.since
     if change.settled_s is not None:
@@ -190,15 +179,17 @@ def is_moving(change: MemoryChange | None) -> bool:
     return change is not None and change.settled_s is None
 
 
-def accept(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """End a change that is not judged yet for a better plan, which it would otherwise keep waiting.
 
-    A change that gains less than its intervals scatter might not be judged for hours.
+    A change that gains less than its intervals scatter might not be judged for hours. What is at
+    stake counts as lost until a change is kept for a gain that is sure, so that changes that are
+    accepted one after the other need more evidence each time.
     """
     change = state.change
     if change is None:
         return []
-    state.lost += max(0.0, -change.gained.total)
+    state.lost += judging.at_stake(change, seen, config)
     told = "what it gained fits the prediction, and a better plan is worth more than to make sure"
     return _end(state, seen, Event.KEPT, told)
 
@@ -260,6 +251,8 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     is_full = not grows or not any(seen.tenants[name].is_filling for name in change.members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
+        if _stuck(change, seen):
+            change.expected = None
     return is_there
 
 
@@ -281,8 +274,7 @@ def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> Non
     """Plan limits that the node did not move as they are; for twice as long each time."""
     for name in _stuck(change, seen):
         known, one = state.stuck.get(name), seen.tenants[name]
-        wait_s = STUCK_S if known is None else min(2 * known.wait_s, STUCK_MAX_S)
-        state.stuck[name] = Stuck(one.cgroup_id, one.limit_bytes, wait_s, seen.time_s + wait_s)
+        state.stuck[name] = wait_of(known, one.cgroup_id, one.limit_bytes, seen.time_s)
 
 
 def held(state: MemoryState, time_s: float) -> frozenset[str]:
@@ -301,7 +293,8 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
     _hold(state, change, seen)
     if event is not Event.KEPT:
         state.restore.update(change.origins(seen.time_s))
-    state.change, state.evidence = None, {}
+        state.evidence = {}
+    state.change = None
     return _told(change.members, seen, event, why)
 
 

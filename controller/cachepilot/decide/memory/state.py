@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cachepilot.decide.gain import Gain
+from cachepilot.decide.memory.waits import Wait
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting, against_prediction
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
@@ -31,12 +32,12 @@ class MemoryTenant:
     `planned_bytes` is its limit in the plan. Worths are in the unit of the goal per second of this
     tenant. `worth_now` and `worth_planned` are those of the present and the planned setting,
     `worth_at` that of a limit by the calibrated curve, and `worth_measured` that of the measurement
-    (None if the tenant did nothing). `whole` is the worth of all of its throughput. `error` is how
-    much less the planned limit may be worth if the curve is wrong, and `error_at` the same for any
-    limit. All of these contain the factor `weight`.
+    (None if the tenant did nothing). `whole` is the worth of all of its throughput. `error_at` is
+    how much less a limit may be worth if the curve is wrong. All of these contain the factor
+    `weight`.
 
-    `reread_s` is the time to read again what the tenant gives by the plan, should that be wrong;
-    `reread_at` is the same for any limit. It can give `spare_bytes` within its budget.
+    `reread_at` is the time to read again what the tenant gives for a limit, should that be wrong.
+    It can give `spare_bytes` within its budget.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
     and by the plan, at most 1. `aimed` and `aimed_planned` are the same for the SLO with the margin
     above it. `is_short` says that the tenant measurably misses its SLO, `is_left_out` that the plan
@@ -49,9 +50,9 @@ class MemoryTenant:
     a wait per device read and a miss ratio, and `worth_of` the worth of a throughput and a limit.
 
     `is_free` says that the limit may be changed now, `stays` that it is not the decider's to
-    change, `is_ordered` that an operator pinned it, and `is_yielded` that others set it. `needs`
-    says that the tenant has less than its first memory, `first_bytes`, and measurably lacks its SLO
-    or keep by more than intervals scatter.
+    change, and `is_set_elsewhere` that an operator pinned it or others set it. `needs` says that
+    the tenant has less than its first memory, `first_bytes`, and measurably lacks its SLO or keep
+    by more than intervals scatter.
 
     `is_filling` says that the page cache has not yet filled its limit, and `is_settling` that it
     turns over after a change of policy. `is_doubted` says that the curves have low confidence and
@@ -69,8 +70,6 @@ class MemoryTenant:
     worth_measured: float | None
     worth_at: Callable[[int], float]
     whole: float
-    error: float
-    reread_s: float
     measured: Reading
     predicted: Reading
     miss_at: Callable[[int], float]
@@ -93,8 +92,7 @@ class MemoryTenant:
     below_planned: float = 0.0
     is_free: bool = True
     stays: bool = False
-    is_ordered: bool = False
-    is_yielded: bool = False
+    is_set_elsewhere: bool = False
     needs: bool = False
     first_bytes: int = 0
     is_filling: bool = False
@@ -112,10 +110,12 @@ class MemoryTenant:
             self,
             planned_bytes=limit_bytes,
             worth_planned=self.worth_of(ops, limit_bytes),
-            error=self.error_at(limit_bytes),
-            reread_s=self.reread_at(limit_bytes),
             predicted=Reading(ops, miss),
         )
+
+    def swapped(self, error: float, reread_s: float) -> "MemoryTenant":
+        """The same tenant if the policy changes with the limit, with the error and cost of both."""
+        return replace(self, swaps=True, error_at=lambda _: error, reread_at=lambda _: reread_s)
 
     @property
     def grows(self) -> bool:
@@ -123,9 +123,14 @@ class MemoryTenant:
         return self.planned_bytes > self.limit_bytes
 
     @property
-    def lacks_planned(self) -> float:
-        """The part of what `lacks_at` refers to that is missing under the plan."""
-        return 1 - self.aimed_planned if self.has_slo else self.below_planned
+    def error(self) -> float:
+        """How much less the planned limit may be worth if the curve is wrong."""
+        return self.error_at(self.planned_bytes)
+
+    @property
+    def reread_s(self) -> float:
+        """The time to read again what the tenant gives by the plan, should that be wrong."""
+        return self.reread_at(self.planned_bytes)
 
     @property
     def moved_bytes(self) -> int:
@@ -213,29 +218,6 @@ class Origin:
 
 
 @dataclass
-class Stuck:
-    """A limit that the node does not move; it is planned as it is until `until_s`."""
-
-    cgroup_id: int
-    limit_bytes: int
-    wait_s: float
-    until_s: float
-
-
-@dataclass
-class Lacked:
-    """A limit that was enough for a tenant, after a smaller one had not been.
-
-    No limit below `least_bytes` is planned before `until_s`. `wait_s` is the length of that time.
-    """
-
-    cgroup_id: int
-    least_bytes: int
-    wait_s: float
-    until_s: float
-
-
-@dataclass
 class Member:
     """A tenant whose limit a change moves. `cost` is its part of the cost of the change.
 
@@ -292,8 +274,8 @@ class MemoryChange:
 
     started_s: float
     moved_s: float
-    cost: float
     forced: bool
+    cost: float = 0.0
     expected: float | None = None
     members: dict[str, Member] = field(default_factory=dict)
     gained: Gain = field(default_factory=Gain)
@@ -356,8 +338,8 @@ class MemoryState:
     lost: float = 0.0
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
-    stuck: dict[str, Stuck] = field(default_factory=dict)
-    lacked: dict[str, Lacked] = field(default_factory=dict)
+    stuck: dict[str, Wait] = field(default_factory=dict)
+    lacked: dict[str, Wait] = field(default_factory=dict)
     fine: dict[str, int] = field(default_factory=dict)
     goal: str = ""
     weights: dict[str, float] = field(default_factory=dict)
@@ -379,10 +361,8 @@ class MemoryState:
         """Shift times with a clock that went back, or (`seconds` < 0) over a gap of snapshots."""
         for origin in self.restore.values():
             origin.since_s -= seconds
-        for stuck in self.stuck.values():
-            stuck.until_s -= seconds
-        for lacked in self.lacked.values():
-            lacked.until_s -= seconds
+        for wait in (*self.stuck.values(), *self.lacked.values()):
+            wait.until_s -= seconds
         change = self.change
         if change is not None:
             change.started_s -= seconds

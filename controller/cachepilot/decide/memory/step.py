@@ -68,7 +68,7 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     affordable = _within_budgets(seen)
     if not _is_worth_it(state, affordable, config):
         return []
-    found = rollout.accept(state, seen)
+    found = rollout.accept(state, seen, config)
     # A limit that proved stuck is not moved again; the next plan takes that into account.
     is_stuck = bool(affordable.movers.keys() & rollout.held(state, seen.time_s))
     return found if is_stuck else found + _begin(state, affordable, forced=False)
@@ -119,7 +119,8 @@ def _needed(seen: MemoryInterval) -> MemoryInterval:
 
 
 def _is_lacking(one: MemoryTenant, part: float) -> bool:
-    return one.lacks_at(_limit_at(one, part)) > one.lacks_planned
+    lacks_planned = 1 - one.aimed_planned if one.has_slo else one.below_planned
+    return one.lacks_at(_limit_at(one, part)) > lacks_planned
 
 
 def _limit_at(one: MemoryTenant, part: float) -> int:
@@ -168,10 +169,10 @@ def sure_gains(seen: MemoryInterval) -> dict[str, float]:
     The errors of tenants are independent. The error of the sum is divided among tenants in
     proportion to the variance that each contributes.
     """
-    movers = seen.movers
-    error = max(math.sqrt(sum(one.error**2 for one in movers.values())), 1e-12)
+    squares = {name: one.error**2 for name, one in seen.movers.items()}
+    error = max(math.sqrt(sum(squares.values())), 1e-12)
     return {
-        name: one.worth_planned - one.worth_now - (one.error**2 / error if name in movers else 0.0)
+        name: one.worth_planned - one.worth_now - squares.get(name, 0.0) / error
         for name, one in seen.tenants.items()
     }
 
@@ -223,13 +224,13 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    cost = cost_of(seen) + state.lost + judging.at_stake(state.change, seen)
+    cost = cost_of(seen) + state.lost + judging.at_stake(state.change, seen, config)
     return sum(rates.values()) >= least and evidence >= cost
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
     """Move limits towards the plan. A limit that is being rolled back keeps its first origin."""
-    change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, forced)
+    change = state.change or MemoryChange(seen.time_s, seen.time_s, forced)
     state.change = change
     if forced:
         change.force()
@@ -249,11 +250,10 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
             continue
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
-        readings = one.measured, one.predicted
         gave_certain = one.is_certain and not one.grows
         member = Member(
-            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain,
-            one.miss_at(now) if gave_certain else 1.0,
+            one.cgroup_id, one.policy, start, then, one.measured, one.predicted, costs[name],
+            gave_certain=gave_certain, certain_miss=one.miss_at(now) if gave_certain else 1.0,
         )  # fmt: skip
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"

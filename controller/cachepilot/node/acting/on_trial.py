@@ -83,6 +83,8 @@ class OnTrial:
     def _waits_for(self, seen: Seen, wish: Wish) -> int | None:
         """Return the time to live to send, ms; 0 confirms the change, None sends nothing."""
         cgroup, told = seen.tenant.cgroup, seen.wire.unconfirmed
+        if self._is_followed(seen):
+            return 0 if told.epoch in self._states[cgroup].changes else None
         if self._is_on_trial(seen):
             # A change that the agent undid is not renewed: the decider ends its trial first. A
             # change of an unknown epoch is not renewed either.
@@ -94,6 +96,17 @@ class OnTrial:
         is_set = all(getattr(wish, one) in (None, here[one]) for one in _settings_back(seen))
         # A setting that goes back, by the decider or by an operator's order, is not confirmed.
         return 0 if is_set and told.epoch in self._states[cgroup].changes else None
+
+    def _is_followed(self, seen: Seen) -> bool:
+        """Whether a change of a limit was kept and the next one has not moved that limit yet.
+
+        Its earlier rollback would give memory back that other tenants have kept.
+        """
+        cgroup, told = seen.tenant.cgroup, seen.wire.unconfirmed
+        if told.undone or self._policy_back(cgroup) is not None:
+            return False
+        back = self._limit_back(cgroup, seen)
+        return back == _here_bytes(seen) != told.revert_to.limit_bytes
 
     def _is_on_trial(self, seen: Seen) -> bool:
         """Whether a setting that the agent would restore is on trial.

@@ -75,15 +75,15 @@ def _tenant(
     objective = cycle.objectives.of(cgroup)
     worth = Worth(cycle, seen, objective.weight)
     # An operator's pin is carried out separately. The other moves of the plan make room for it.
-    is_yielded, is_ordered = cgroup in cycle.yielded, cgroup in cycle.ordered
+    is_set_elsewhere = cgroup in cycle.yielded or cgroup in cycle.ordered
     now = action.present
-    then = now if is_yielded or is_ordered else action
+    then = now if is_set_elsewhere else action
     ops = now.throughput_ops
     has_slo = objective.has_slo
     aims = objective.aims if has_slo else objective
     below = _below(action.kept_now_ops, seen, now)
     done_ops = cycle.did_ops(seen)
-    stays = objective.mode is not Mode.AUTO or is_ordered or is_yielded
+    stays = objective.mode is not Mode.AUTO or is_set_elsewhere
     first_bytes = allowed_bytes(objective, seen.tenant, cycle.budget_bytes)
     may_need = not stays and tenant.limit_bytes <= first_bytes - PAGE_BYTES
     undone = told.unconfirmed.epoch if told.unconfirmed.undone else None
@@ -97,8 +97,6 @@ def _tenant(
         worth_measured=None if done_ops is None else worth.of(done_ops, seen.limit_bytes),
         worth_at=worth.at,
         whole=worth.whole(ops, now.limit_bytes),
-        error=worth.error_at(then.limit_bytes),
-        reread_s=worth.reread_at(then.limit_bytes),
         measured=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Reading(then.throughput_ops, then.miss_ratio),
         miss_at=partial(worth.miss_by, then, now),
@@ -121,8 +119,7 @@ def _tenant(
         below_planned=below if then is now else _below(action.kept_ops, seen, then),
         is_free=action.held is Held.NOT and cgroup not in cycle.busy,
         stays=stays,
-        is_ordered=is_ordered,
-        is_yielded=is_yielded,
+        is_set_elsewhere=is_set_elsewhere,
         needs=may_need and _needs(cycle, cgroup, objective, done_ops),
         first_bytes=first_bytes,
         is_filling=seen.is_filling,

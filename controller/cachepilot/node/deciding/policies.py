@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.state import Interval
 from cachepilot.decide.step import step_all
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
@@ -16,14 +15,6 @@ from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.collect import Collected, Seen
-
-EVENTS = {
-    What.LIVE: Event.TRIAL,
-    What.CONFIRMED: Event.KEPT,
-    What.UNDONE: Event.REVERTED,
-    What.REFUSED: Event.REFUSED,
-    What.ABANDONED: Event.ABANDONED,
-}
 
 
 @dataclass(frozen=True)
@@ -95,24 +86,7 @@ def _interval(
         page_us=cycle.page_us * state.reads_per_miss.of_default,
         weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy),
         is_measured=pages is not None,
-    )
-
-
-def _reading(pair: tuple[float, float] | None) -> Reading:
-    return Reading() if pair is None else Reading(*pair)
-
-
-def _decision(seen: Seen, outcome: Outcome, time_s: float) -> Decision:
-    return Decision(
-        time_s=time_s,
-        cgroup=seen.tenant.cgroup,
-        event=EVENTS[outcome.what],
-        before=Setting(outcome.before, seen.limit_bytes),
-        after=Setting(outcome.after, seen.limit_bytes),
-        why=outcome.why,
-        baseline=_reading(outcome.baseline),
-        predicted=_reading(outcome.predicted),
-        measured=_reading(outcome.measured),
+        cgroup=tenant.cgroup,
     )
 
 
@@ -132,12 +106,12 @@ def decide(
         _interval(seen, states[cgroup], recents[cgroup], objective, cycle)
         for (cgroup, seen), objective in zip(all_seen.items(), asked, strict=True)
     ]
-    outcomes = step_all([states[cgroup].policy for cgroup in all_seen], intervals, config)
-    for (cgroup, seen), objective, found in zip(all_seen.items(), asked, outcomes, strict=True):
+    decided = step_all([states[cgroup].policy for cgroup in all_seen], intervals, config)
+    for (cgroup, seen), objective, found in zip(all_seen.items(), asked, decided, strict=True):
         state = states[cgroup].policy
-        for outcome in found:
-            decisions.append(_decision(seen, outcome, cycle.collected.time_s))
-            if outcome.what is What.LIVE and state.wanted is not None:
+        decisions += found
+        for one in found:
+            if one.event is Event.TRIAL and state.wanted is not None:
                 states[cgroup].begin_change(cycle.collected.snapshot.epoch)
         earlier = wishes.get(cgroup, NO_WISH)
         action = actions.get(cgroup)
