@@ -93,8 +93,8 @@ def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
 def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
     """Why a change is undone, or None; `expected` is its predicted gain since it settled.
 
-    As with a change of policy, that gain is due once it is `undo_times` the cost of the change and
-    its standard error.
+    That gain is due once it is `undo_times` the cost of the change, and so large that a change that
+    gains all of it is undone with a chance of `alpha` at most.
     """
     gained, since = change.gained, change.since
     if gained.intervals < LEAST_INTERVALS:
@@ -103,10 +103,11 @@ def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> s
         return "those who gave lost more than those who got it gained"
     if since.intervals < LEAST_INTERVALS:
         return None
-    if expected <= 0 and since.total <= since.bound(config.alpha):
+    bound, least = since.bound(config.alpha), expected / config.undo_times
+    if expected <= 0 and since.total <= bound:
         return "no gain is predicted by now, and none is certain by measurement"
-    is_due = expected >= config.undo_times * (change.cost + since.standard_error())
-    if is_due and since.total < expected / config.undo_times:
+    is_due = expected >= config.undo_times * change.cost + bound + least
+    if is_due and since.total < least:
         return f"it gained {100 * since.total / expected:.0f}% of what was predicted"
     return None
 
