@@ -326,9 +326,10 @@ class MemoryState:
     The sum over the tenants whose limits a plan changes is the evidence for that plan.
 
     `owed` is what tenants lacked of their SLO or keep and the plan would have given them. `lost` is
-    what undone changes cost and accepted ones may have cost, until a gain is sure. `restore` are limits that are being rolled back,
-    `stuck` those that the node did not move. `lacked` are tenants from which too much was taken.
-    `fine` are the last limits with which each tenant had enough.
+    what undone changes cost and accepted ones may have cost, until a gain is sure. `restore` are
+    limits that are being rolled back, `stuck` those that the node did not move. `lacked` are
+    tenants from which too much was taken. `fine` are the last limits with which each tenant had
+    enough.
 
     All sums are in the unit of `goal` and contain the `weights` of tenants.
     """
