@@ -190,7 +190,7 @@ def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> li
     if change is None:
         return []
     state.lost += judging.at_stake(change, seen, config)
-    told = "what it gained fits the prediction, and a better plan is worth more than to make sure"
+    told = "accepted unjudged: what it gained fits the prediction, and a better plan waits"
     return _end(state, seen, Event.KEPT, told)
 
 
