@@ -191,7 +191,7 @@ fn alone_a_cgroup_that_is_watched_already_is_refused() {
     let mut members = Members::new(kernel);
     members.be_alone();
     let error = members.track(7, 1, 70).unwrap_err().to_string();
-    assert!(error.contains("cgroup 7: watched for somebody else"), "{error}");
+    assert!(error.contains("cgroup 7: watched for another program"), "{error}");
     members.track(8, 2, 80).unwrap();
     members.end();
     assert_eq!(members.kernel.0.borrow().watched.keys().collect::<Vec<_>>(), [&7]);
