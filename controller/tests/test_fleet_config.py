@@ -37,7 +37,7 @@ def test_the_example_holds_the_defaults() -> None:
         ("[planner]\nmodel = 3", "[planner]: model: 3", "service"),
         ('[planner]\nallocator = "magic"', "[planner]:", "magic"),
         ("[planner]\nhaste = 1", "[planner]: unknown key 'haste'", "movement_share"),
-        ("[decide]\nundo_times = 0", "[decide]: decide: undo_times: 0", "1 to 100"),
+        ("[decide]\nundo_times = 0", "[decide]: decide: undo_times: 0", "1.5 to 100"),
         ("change_ttl_ms = 2.5", "change_ttl_ms: 2.5", "a whole number"),
         ("[history]\nkeep_days = 0", "[history]: keep_days: 0", "0.01 to 3650"),
         ("[consolidation]\nspare_nodes = 2", "[consolidation]: spare_nodes: 2", "0 to 1"),

@@ -8,6 +8,7 @@ from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, move, tenant
 
 from cachepilot.domain.moving import (
     Before,
+    Check,
     Moved,
     MoveState,
     Refuted,
@@ -15,10 +16,11 @@ from cachepilot.domain.moving import (
     Rehearsed,
     Rollout,
     RolloutState,
+    Verdict,
 )
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.rehearsing import begun
+from cachepilot.fleet.moving.rehearsing import begun, untried
 from cachepilot.fleet.moving.replan import rest_of
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S
@@ -181,6 +183,16 @@ def test_a_limit_that_is_lost_while_the_rehearsal_is_judged_does_not_pass_it() -
     here.tick()
     here.unset_limits = set()
     assert "/web had up to 4 MiB" in _refused(here)
+
+
+@pytest.mark.parametrize(("pages", "is_tried"), [(256, True), (257, True), (258, False)])
+def test_a_limit_that_a_floor_raises_by_a_page_counts_as_the_planned_one(
+    pages: int, is_tried: bool
+) -> None:
+    moves = (replace(move("/kv"), limit_bytes=256 * 4096),)
+    checks = (Check("/kv", "keep", 900.0, verdict=Verdict.MET),)
+    home = Rehearsed("a", checks=checks, most_bytes=(("/kv", pages * 4096),))
+    assert (untried(Rehearsal((home,), moves=moves), ()) == "") is is_tried
 
 
 def test_a_snapshot_without_the_tenant_does_not_stand_for_its_limit() -> None:

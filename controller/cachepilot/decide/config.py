@@ -13,7 +13,7 @@ RANGES: Ranges = {
     "calibration_half_life_s": (1.0, 3600.0),
     "false_loss_s": (0.0, 60.0),
     "alpha": (1e-6, 0.5),
-    "undo_times": (1.0, 100.0),
+    "undo_times": (1.5, 100.0),
 }
 
 

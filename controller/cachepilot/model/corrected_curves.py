@@ -76,7 +76,7 @@ def _between(rows: Rows, start: float, place: FloatArray) -> FloatArray:
     above = np.ceil(place).astype(np.intp)
     part = place - above + 1
     high, low = rows.take(above - 1, 1), np.where(above > 1, rows.take(above - 2, 1), start)
-    return np.asarray(low * (1 - part) + high * part)
+    return np.asarray(low + (high - low) * part)
 
 
 class Corrections:

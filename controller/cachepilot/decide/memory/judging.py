@@ -93,8 +93,9 @@ def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
 def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
     """Why a change is undone, or None; `expected` is its predicted gain since it settled.
 
-    That gain is due once it is `undo_times` the cost of the change, and so large that a change that
-    gains all of it is undone with a chance of `alpha` at most.
+    That gain is due once it exceeds 1/`undo_times` of itself by `undo_times` the cost of the change
+    and the bound for noise. So a change that gains all of it is undone with a chance of `alpha` at
+    most.
     """
     gained, since = change.gained, change.since
     if gained.intervals < LEAST_INTERVALS:
@@ -106,7 +107,7 @@ def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> s
     bound, least = since.bound(config.alpha), expected / config.undo_times
     if expected <= 0 and since.total <= bound:
         return "no gain is predicted by now, and none is certain by measurement"
-    is_due = expected >= config.undo_times * change.cost + bound + least
+    is_due = expected - least >= config.undo_times * change.cost + bound
     if is_due and since.total < least:
         return f"it gained {100 * since.total / expected:.0f}% of what was predicted"
     return None

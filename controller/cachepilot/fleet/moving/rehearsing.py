@@ -28,6 +28,10 @@ from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Tena
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 from cachepilot.sizes import human_bytes
 
+BEYOND_SHARE = 0.005
+"""Share by which a limit may be larger than planned in a rehearsal and still count as the planned
+one: a node raises limits to their floors, which change by pages."""
+
 SETTLED_S = 2.0
 """Seconds until a page cache is stable after its limit was lowered, in addition to the time of
 reading it once."""
@@ -240,14 +244,16 @@ def untried(rehearsal: Rehearsal, operated: Collection[str]) -> str:
     """Return in words which tenants were judged without their planned limits; "" if none were.
 
     What such a tenant met says nothing about the plan, for example because its node did not carry
-    the limit out. Tenants in `operated` have the limits that operators want, and are left out.
+    the limit out. Limits may be larger by `BEYOND_SHARE`. Tenants in `operated` have the limits
+    that operators want, and are left out.
     """
     home = rehearsal.nodes[0]
     most, judged = dict(home.most_bytes), {check.cgroup for check in home.checks}
     found = []
     for move in rehearsal.moves:
         had = most.get(move.cgroup, 0)
-        if move.cgroup in judged - {*operated} and not is_enough(move, had):
+        is_as_planned = 0 < had <= (1 + BEYOND_SHARE) * limit_of(move)
+        if move.cgroup in judged - {*operated} and not is_as_planned:
             told = f"up to {human_bytes(had)}" if had else "no limit"
             planned = human_bytes(limit_of(move))
             found.append(f"{move.cgroup} had {told}, is to have {planned}")
