@@ -20,8 +20,9 @@ from cachepilot.errors import InputError
 
 MIB = 1 << 20
 WITHIN_S = 120.0
-SLO_OPS = 900.0
-"""The tenant could do 1000. This target needs some three quarters of its 4.7 MiB."""
+SLO_OPS = 880.0
+"""The tenant could do 1000, and does 920 or more after its move. This target needs most of its 4.7
+MiB, and leaves room for windows of a tenth of a second that other work on the host disturbs."""
 
 
 @pytest.fixture
