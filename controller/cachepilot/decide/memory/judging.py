@@ -24,9 +24,9 @@ def at_stake(change: MemoryChange | None, seen: MemoryInterval, config: DecideCo
         return 0.0
     since, is_there = change.since, change.members.keys() <= seen.tenants.keys()
     is_judged = is_there and change.idle_s == 0 and since.intervals >= LEAST_INTERVALS
-    if change.forced or change.expected is None or not is_judged:
+    if change.forced or not is_judged:
         return inf
-    expected = change.expected * since.intervals * seen.elapsed_s
+    expected = due(change, seen)
     fits = expected > 0 and since.total >= expected / config.undo_times
     gained = change.gained
     return change.cost + max(0.0, gained.standard_error() - gained.total) if fits else inf
@@ -43,6 +43,11 @@ def predicted(change: MemoryChange, seen: MemoryInterval) -> float:
         limit = one.limit_bytes if is_settled else member.to_bytes
         found += one.worth_at(limit) - worth_before(one, member, seen)
     return found
+
+
+def due(change: MemoryChange, seen: MemoryInterval) -> float:
+    """The gain that is predicted for the intervals since limits settled; 0 without a prediction."""
+    return (change.expected or 0.0) * change.since.intervals * seen.elapsed_s
 
 
 def gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> float | None:

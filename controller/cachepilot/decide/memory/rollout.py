@@ -163,7 +163,7 @@ def _weigh(
     since = change.since
     if change.settled_s is not None:
         since.take(gained)
-    expected = change.expected * since.intervals * seen.elapsed_s
+    expected = judging.due(change, seen)
     why = judging.why_undone(change, expected, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
