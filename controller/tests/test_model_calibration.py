@@ -221,6 +221,22 @@ def test_a_raised_calibration_factor_stays() -> None:
     assert found.factors(0)[1] == pytest.approx(2.0, rel=0.02)
 
 
+def test_policies_that_were_never_in_force_are_expected_at_their_weight() -> None:
+    weight = np.array([2.0])
+    for index, factor in ((0, 1.5), (1, 3.0)):
+        now = Calibrations.of([known_for(index, factor, 300, unknown())], weight)
+        assert now.factors(np.array([index]))[0] == pytest.approx([1.5, 3.0, 3.0])
+    assert Calibrations.of([unknown()], weight).factors(np.array([2]))[0].tolist() == [1, 2, 2]
+
+
+def test_a_raised_factor_holds_whatever_is_expected_of_policies_never_in_force() -> None:
+    for weight in (0.5, 1.0, 2.0):
+        found = known_for(1, 0.5, 5, known_for(0, 1.0, 300, unknown()))
+        found.raise_to(1, 2.0, weight=weight)
+        now = Calibrations.of([found], np.array([weight]))
+        assert now.factors(np.array([0]))[0, 1] == pytest.approx(2.0, rel=0.02)
+
+
 def test_a_larger_or_unknown_factor_is_not_raised() -> None:
     for found, factor in ((known_for(1, 3.0, 300, unknown()), 2.0), (unknown(), 9.0)):
         before = deepcopy(found)

@@ -102,3 +102,29 @@ def test_a_policy_that_misses_less_and_waits_for_more_is_undone(
     assert web.policy == ends
     assert Event.TRIAL in world.events() and (Event.REVERTED in world.events()) == (lru > 0.2)
     assert len(plant.swaps) <= 2
+
+
+def test_no_policy_is_tried_after_a_similar_one_took_more_reads(tmp_path: Path) -> None:
+    """Three policies miss a fifth less, and wait for a fifth more reads: one trial is enough."""
+    curves = {"default": flat(0.5), **dict.fromkeys(("lru", "mru", "sieve"), flat(0.4))}
+    reads = {**dict.fromkeys(curves, 0.3), "default": 0.2}
+    web = PlantTenant("/web", curves, 64 * MIB, reads_per_miss=reads)
+    plant = Plant([web], 64 * MIB, (16 * MIB, 64 * MIB, 128 * MIB))
+    World(tmp_path, plant, (Objective("*"),)).run(600)
+    assert web.policy == "default"
+    assert len(plant.swaps) == 2
+
+
+def test_what_others_took_is_expected_of_an_untried_policy_until_the_workload_changes() -> None:
+    more, learnt = Pages(10_000, 4_000, 1_200), known(*[SOME] * 20)
+    assert learnt.weight_of_others == 1.0
+    assert weight(learnt, Pages(1_000, 300, 90), policy="mru") == pytest.approx(1.5)
+    assert learnt.weight_of_others == 1.0, "fewer than READS_MIN reads"
+    assert weight(learnt, more) == pytest.approx(1.5)
+    assert learnt.weight_of_others == pytest.approx(1.5)
+    assert weight(learnt, SOME, policy="mru") == pytest.approx(1.0)
+    assert 1.0 < learnt.weight_of_others < 1.5
+    learnt.take("default", SOME, 1.0, 40.0)
+    assert learnt.weight_of_others > 1.0
+    learnt.forget()
+    assert learnt.weight_of_others == 1.0

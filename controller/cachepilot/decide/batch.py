@@ -78,7 +78,8 @@ def calibrate(now: Batch) -> tuple[Calibrations, Floats, Floats, Floats]:
     miss.
     """
     states, index = now.states, now.index
-    calibrations = Calibrations.of([one.calibration for one in states])
+    weight = np.array([seen.weight_of_others for seen in now.intervals])
+    calibrations = Calibrations.of([one.calibration for one in states], weight)
     _thin(calibrations, now)
     totals = [one.totals for one in states]
     before, factors = stacked(totals), calibrations.factors(index)

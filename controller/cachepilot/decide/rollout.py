@@ -251,7 +251,8 @@ def judge(
         return None
     found = _undo(state, trial, event, why_undone, seen)
     if trial.raw > 0 and is_less:
-        state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
+        factor = trial.would_cost / trial.raw
+        state.calibration.raise_to(known.index, factor, origin, seen.weight_of_others)
     return found
 
 

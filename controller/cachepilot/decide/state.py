@@ -144,8 +144,8 @@ class Interval:
     not live waits. `regime` rises when the workload changes. `refused` is the node's reason for
     refusing the order, if it did. `cpu_us` is the CPU time of the BPF programs of each policy in
     the counterfactual, in microseconds per access, or None if it is 0 for all. Reading a page that
-    the default misses takes `page_us`. A missed page counts as `weight` pages: see
-    `model.reads_per_miss`. If the interval is not `is_measured`, such as over a gap, accesses and
+    the default misses takes `page_us`. A missed page counts as `weight` pages, and one that an
+    untried policy would miss as `weight_of_others`: see `model.reads_per_miss`. If the interval is not `is_measured`, such as over a gap, accesses and
     misses are unknown.
     """
 
@@ -167,6 +167,7 @@ class Interval:
     cpu_us: Floats | None = None
     page_us: float = 1.0
     weight: float = 1.0
+    weight_of_others: float = 1.0
     is_measured: bool = True
     cgroup: str = ""
 

@@ -42,7 +42,8 @@ class Calibration(Table):
     """The calibration of one tenant: a factor and an offset per policy, the default first.
 
     A policy that was never in force is assumed to be as wrong as the default. Most errors, such as
-    those of sampling, readahead, or accesses that are not seen, are the same for all policies.
+    those of sampling, readahead, or accesses that are not seen, are the same for all policies. What
+    is known to differ is `weight`: see `Calibrations`.
     `values` has a column per policy and these rows: `MEASURED` and `PREDICTED` are pages missed in
     the last `SECONDS` in force, in which there were so many `ACCESSES`. `SCATTER` is the variance
     of the measured misses beyond that of the sample. `RATE` are predicted misses per second.
@@ -74,7 +75,7 @@ class Calibration(Table):
         """The relative standard error of a policy's factor."""
         return float(Calibrations.of([self]).errors()[0, index])
 
-    def raise_to(self, index: int, factor: float, then: int = 0) -> None:
+    def raise_to(self, index: int, factor: float, then: int = 0, weight: float = 1.0) -> None:
         """Raise the expected misses of policy `index` to `factor` times its prediction, or more.
 
         Its trial showed that it misses so much. Policy `then` is in force afterwards, and `index`
@@ -83,14 +84,14 @@ class Calibration(Table):
         predicted, accesses = self.values[[PREDICTED, ACCESSES], index]
         if predicted <= 0:
             return
-        now, at = Calibrations.of([self]), np.array([then])
+        now, at = Calibrations(stacked([self]), np.array([weight])), np.array([then])
         found = now.factors(at)[0]
         expected = found[index] * predicted + now.offsets(at)[0, index] * accesses
         if expected >= factor * predicted:
             return
         seconds = self.values[SECONDS, index] = max(self.values[SECONDS, index], SHOWN_S)
-        weight = PRIOR_S / seconds
-        ratio = factor * (1 + weight) - weight * float(found[0])
+        prior = PRIOR_S / seconds
+        ratio = factor * (1 + prior) - prior * weight * float(found[0])
         self.values[MEASURED, index] = ratio * max(predicted, 1.0)
 
 
@@ -98,15 +99,20 @@ class Calibration(Table):
 class Calibrations:
     """The calibrations of many tenants with equally many policies, with a leading tenant axis.
 
-    The argument `index`, shape (tenants,), is the policy in force of each tenant.
+    The argument `index`, shape (tenants,), is the policy in force of each tenant. The factors of
+    policies that were never in force are expected to be `weight` times the default's, shape
+    (tenants,).
     """
 
     values: Floats
+    weight: Floats
 
     @classmethod
-    def of(cls, calibrations: Sequence[Calibration]) -> "Calibrations":
-        """A copy of the values of many tenants; `store` writes it back."""
-        return cls(stacked(calibrations))
+    def of(
+        cls, calibrations: Sequence[Calibration], weight: Floats | None = None
+    ) -> "Calibrations":
+        """A copy of the values of many tenants; `store` writes it back. Weights are 1 if None."""
+        return cls(stacked(calibrations), np.ones(len(calibrations)) if weight is None else weight)
 
     def store(self, calibrations: Sequence[Calibration]) -> None:
         """Write each tenant's values back to its calibration."""
@@ -138,12 +144,12 @@ class Calibrations:
         known = np.where(predicted > 0, self.values[:, SECONDS], 0.0)
         # A prediction of less than a page says nothing of the ratio.
         ratio = self.values[:, MEASURED] / np.maximum(predicted, 1.0)
-        return _expected(known, np.minimum(ratio, FACTOR_MOST), index, 1.0)
+        return _expected(known, np.minimum(ratio, FACTOR_MOST), index, 1.0, self.weight)
 
     def offsets(self, index: Ints) -> Floats:
         """Misses per access beyond those that factors explain, shape (tenants, policies)."""
         known = np.where(self.values[:, ACCESSES] > 0, self.values[:, SECONDS], 0.0)
-        return _expected(known, self._beyond(), index, 0.0)
+        return _expected(known, self._beyond(), index, 0.0, np.ones(len(index)))
 
     def default_offset_alone(self) -> Floats:
         """The default's offset by its own measurements, whatever is in force, shape (tenants,)."""
@@ -192,23 +198,26 @@ class Calibrations:
         known[rows, :, index] = now
 
 
-def _expected(known: Floats, found: Floats, index: Ints, nothing: float) -> Floats:
+def _expected(
+    known: Floats, found: Floats, index: Ints, nothing: float, weight: Floats
+) -> Floats:
     """Values that are expected of all policies, shape (tenants, policies).
 
     `found` are the values measured in `known` seconds. Without any measurement, `nothing` is
-    expected. The default and the policy in force are each the prior of the other, which makes two
-    linear equations. The default is the prior of all other policies.
+    expected of the default. The default and the policy in force are each the prior of the other,
+    which makes two linear equations. The default is the prior of all other policies. Their values
+    are expected to be `weight` times the default's.
     """
     rows = np.arange(len(index))
     mine, theirs, default = known[rows, index], known[:, 0], found[:, 0]
     shrunk = PRIOR_S / (theirs + PRIOR_S)
     known_s = mine + theirs * shrunk
     is_known = known_s > 0
-    in_force = mine * found[rows, index] + theirs * shrunk * default
-    in_force /= np.where(is_known, known_s, 1.0)
+    in_force = mine * found[rows, index] / np.where(index == 0, 1.0, weight)
+    in_force = (in_force + theirs * shrunk * default) / np.where(is_known, known_s, 1.0)
     both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, nothing)
     alone = np.where(theirs > 0, default, nothing)
     default = np.where(index == 0, alone, both)
-    expected = (known * found + PRIOR_S * default[:, None]) / (known + PRIOR_S)
+    expected = (known * found + PRIOR_S * (weight * default)[:, None]) / (known + PRIOR_S)
     expected[:, 0] = default
     return np.asarray(expected)

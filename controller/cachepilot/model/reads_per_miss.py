@@ -5,7 +5,8 @@ Readahead brings many pages by one read. A policy that protects the page cache f
 pages that were read ahead before they are used, and as many missed pages then need more reads.
 Curves and counterfactuals only know pages. The misses of a policy are therefore counted as the
 pages that the kernel's default would miss for the same number of reads, by its ratio when it was in
-force.
+force. Policies differ from one another less than from the default, so a policy that was never in
+force is expected to take as many reads per page as the others that were.
 """
 
 from dataclasses import dataclass, field
@@ -25,34 +26,47 @@ class Counted:
     reads: float = 0.0
     misses: float = 0.0
 
+    def fade(self, keep: float) -> None:
+        """Let the sums fade to the share `keep`."""
+        self.reads, self.misses = keep * self.reads, keep * self.misses
+
     def add(self, pages: Pages, keep: float) -> None:
         """Add an interval, after earlier sums have faded to the share `keep`."""
-        self.reads = keep * self.reads + pages.reads
-        self.misses = keep * self.misses + pages.misses
+        self.fade(keep)
+        self.reads += pages.reads
+        self.misses += pages.misses
 
 
 @dataclass
 class ReadsPerMiss(Counted):
-    """Sums of the default while it is in force (this object), and of another `policy` (`others`).
+    """Sums of the default while it is in force (this object), and of other policies.
 
-    A read in progress at the end of an interval is counted in the next one. Ratios are therefore
-    taken of sums and not of single intervals.
+    `own` are those of `policy`, the last in force that is not the default, and `others` those of
+    policies before it. A read in progress at the end of an interval is counted in the next one.
+    Ratios are therefore taken of sums and not of single intervals.
     """
 
     policy: str = ""
+    own: Counted = field(default_factory=Counted)
     others: Counted = field(default_factory=Counted)
 
     def forget(self) -> None:
         """Forget all sums, as the workload changed."""
         self.reads = self.misses = 0.0
-        self.others = Counted()
+        self.own, self.others = Counted(), Counted()
 
     def take(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
         """Take in an interval in which the page cache is full."""
+        keep = 0.5 ** (elapsed_s / half_life_s)
+        if policy == DEFAULT:
+            self.add(pages, keep)
+            return
         if policy != self.policy:
-            self.policy, self.others = policy, Counted()
-        counted = self if policy == DEFAULT else self.others
-        counted.add(pages, 0.5 ** (elapsed_s / half_life_s))
+            self.others.reads += self.own.reads
+            self.others.misses += self.own.misses
+            self.policy, self.own = policy, Counted()
+        self.own.add(pages, keep)
+        self.others.fade(keep)
 
     @property
     def _is_known(self) -> bool:
@@ -72,7 +86,18 @@ class ReadsPerMiss(Counted):
 
         A missed page counts as at most one read: the tenant may also read for other reasons.
         """
-        reads, misses = self.others.reads, self.others.misses
-        if policy != self.policy or not self._is_known or misses <= 0:
+        if policy != self.policy:
+            return 1.0
+        return self._weight_of(self.own.reads, self.own.misses)
+
+    @property
+    def weight_of_others(self) -> float:
+        """What a page counts for that a policy misses which was never in force."""
+        own, others = self.own, self.others
+        reads = own.reads + others.reads
+        return self._weight_of(reads, own.misses + others.misses) if reads >= READS_MIN else 1.0
+
+    def _weight_of(self, reads: float, misses: float) -> float:
+        if not self._is_known or misses <= 0:
             return 1.0
         return min(1.0, reads / misses) / self.of_default

@@ -85,6 +85,7 @@ def _interval(
         cpu_us=None if told is None else cycle.costs.of(told.policies),
         page_us=cycle.page_us * state.reads_per_miss.of_default,
         weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy),
+        weight_of_others=state.reads_per_miss.weight_of_others,
         is_measured=pages is not None,
         cgroup=tenant.cgroup,
     )
