@@ -227,3 +227,24 @@ def test_a_limit_that_counts_as_a_larger_one_is_known_as_well(less_pages: int) -
     shifts = found.shifts(DEMAND)
     assert corrected(0.6, limit_bytes, shifts) < 0.2
     assert corrected(0.6, limit_bytes - PAGE_BYTES, shifts) > 0.4
+
+
+def test_what_another_policy_showed_soon_counts_for_little() -> None:
+    """The curve of the earlier policy was right, and that of the present one is off by 0.1."""
+    found, kept = learnt(64, 0.3, 0.3), learnt(64, 0.3, 0.3)
+    found.follow("lru")
+    for one in (found, kept):
+        learn(one, 64, 0.5, 0.4, seconds=10)
+    now, then = (corrected(0.4, 64 * MIB, one.shifts(DEMAND)) for one in (found, kept))
+    assert then < 0.43
+    assert 0.44 < now < 0.5
+    before = found.shifts(DEMAND)
+    found.follow("lru")
+    assert found.shifts(DEMAND) == before
+
+
+def test_a_short_measurement_of_another_policy_counts_as_it_is() -> None:
+    found = learnt(64, 0.5, 0.4, seconds=3)
+    before = found.shifts(DEMAND)
+    found.follow("lru")
+    assert found.shifts(DEMAND) == before

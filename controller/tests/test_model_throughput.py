@@ -33,14 +33,41 @@ def test_the_device_serves_its_capacity_and_reads_wait_only_beyond_it(
         assert longer >= wait * (1 - 1e-6)
 
 
-def test_the_price_of_a_read_is_what_it_costs_the_others() -> None:
-    device = Device(3000, 100)
+@settings(max_examples=60)
+@given(ratios, st.floats(1, 1e7), st.floats(1e-3, 1e6))
+def test_reads_wait_below_the_capacity_as_the_devices_formula_says(
+    miss: np.ndarray, capacity: float, queueing_us: float
+) -> None:
+    model = throughput_model(TENANTS, Device(capacity, 100.0, queueing_us), ModelKind.SERVICE)
+    wait = model.wait_us(miss)
+    used = float(model.device_iops(miss, wait).sum()) / capacity
+    assert used < 1 + 1e-6
+    # Near the capacity, the wait is what is left of a difference.
+    assert wait * (1 - used) == pytest.approx(queueing_us * used, rel=1e-3, abs=1e-6 * (wait + 1))
+    without = throughput_model(TENANTS, Device(capacity, 100.0), ModelKind.SERVICE)
+    assert wait >= without.wait_us(miss) * (1 - 1e-6)
+    columns = np.stack((miss, miss / 2, 0 * miss), axis=1)
+    found = model.waits_us(columns)
+    assert found[0] == pytest.approx(wait, rel=1e-6, abs=1e-9)
+    assert found[0] >= found[1] * (1 - 1e-6) and found[2] == 0
+
+
+@pytest.mark.parametrize("queueing_us", [0.0, 40.0])
+def test_the_price_of_a_read_is_what_it_costs_the_others(queueing_us: float) -> None:
+    device = Device(3000, 100, queueing_us)
     model = throughput_model(TENANTS, device, ModelKind.SERVICE)
     miss = np.linspace(0.2, 0.9, 5)
     weight = np.arange(1.0, 6.0)
     wait = model.wait_us(miss)
-    less = throughput_model(TENANTS, Device(2999, 100), ModelKind.SERVICE)
-    lost = weight @ (model.ops(miss, wait) - less.ops(miss, less.wait_us(miss)))
+    served = float(model.served_iops(np.array(wait))[0])
+    # One read more per second of somebody else lengthens the wait until it is served, too.
+    low, high = wait, 2 * wait + 1
+    for _ in range(60):
+        then = (low + high) / 2
+        is_served = model.device_iops(miss, then).sum() + 1 <= model.served_iops(np.array(then))[0]
+        low, high = (low, then) if is_served else (then, high)
+    assert float(model.device_iops(miss, wait).sum()) == pytest.approx(served, rel=1e-6)
+    lost = weight @ (model.ops(miss, wait) - model.ops(miss, then))
     assert wait > 0
     assert model.read_price(miss, wait, weight) == pytest.approx(lost, rel=1e-2)
     assert model.read_price(miss, 0.0, weight) == 0

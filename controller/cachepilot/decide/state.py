@@ -145,8 +145,8 @@ class Interval:
     refusing the order, if it did. `cpu_us` is the CPU time of the BPF programs of each policy in
     the counterfactual, in microseconds per access, or None if it is 0 for all. Reading a page that
     the default misses takes `page_us`. A missed page counts as `weight` pages, and one that an
-    untried policy would miss as `weight_of_others`: see `model.reads_per_miss`. If the interval is not `is_measured`, such as over a gap, accesses and
-    misses are unknown.
+    untried policy would miss as `weight_of_others`: see `model.reads_per_miss`. If the interval is
+    not `is_measured`, such as over a gap, accesses and misses are unknown.
     """
 
     time_s: float
@@ -211,6 +211,14 @@ class Interval:
 def is_rollback(state: PolicyState) -> bool:
     """Whether the wanted policy undoes a change rather than begins one."""
     return state.wanted is not None and (state.trial is None or state.trial.is_live)
+
+
+def is_unproven(state: PolicyState) -> bool:
+    """Whether the page cache settles, or nothing shows yet that the new policy does as predicted.
+
+    That a trial takes longer than a minute is no reason to leave the limit as it is.
+    """
+    return is_settling(state) or (state.trial is not None and state.in_force_s <= SETTLED_S)
 
 
 def is_settling(state: PolicyState) -> bool:

@@ -291,16 +291,25 @@ class Tenant:
 class Device:
     """The device from which all tenants of a node read.
 
-    It serves `capacity_iops` reads per second. A read takes `miss_cost_us` if nothing waits.
+    It serves `capacity_iops` reads per second. A read takes `miss_cost_us` if nothing waits. While
+    the share r of the capacity is used, a read waits `queueing_us` x r / (1 - r): Kingman's formula
+    (1961), whose factor is the mean service time times the variability of arrivals and service.
     """
 
     capacity_iops: float
     miss_cost_us: float
+    queueing_us: float = 0.0
 
     def __post_init__(self) -> None:
         _require_positive(
             "device", capacity_iops=self.capacity_iops, miss_cost_us=self.miss_cost_us
         )
+        if not (math.isfinite(self.queueing_us) and self.queueing_us >= 0):
+            raise SnapshotError(f"device: queueing_us {self.queueing_us}: must be finite and >= 0")
+
+    def without_queueing(self) -> "Device":
+        """The same device if reads wait only once the whole capacity is used."""
+        return Device(self.capacity_iops, self.miss_cost_us)
 
 
 @dataclass(frozen=True)

@@ -198,9 +198,7 @@ class Calibrations:
         known[rows, :, index] = now
 
 
-def _expected(
-    known: Floats, found: Floats, index: Ints, nothing: float, weight: Floats
-) -> Floats:
+def _expected(known: Floats, found: Floats, index: Ints, nothing: float, weight: Floats) -> Floats:
     """Values that are expected of all policies, shape (tenants, policies).
 
     `found` are the values measured in `known` seconds. Without any measurement, `nothing` is

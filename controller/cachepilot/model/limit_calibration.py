@@ -126,6 +126,10 @@ class Anchor:
         """Keep the share `share` of what is known, while the limit is in force."""
         share *= self.left
         self.aside_s = 0.0
+        self.thin(share)
+
+    def thin(self, share: float) -> None:
+        """Let all sums count for the share `share` of themselves."""
         self.accesses *= share
         self.misses *= share
         self.told *= share
@@ -154,13 +158,25 @@ class Anchor:
 
 @dataclass
 class LimitCalibration:
-    """The calibration of one tenant in one regime; `anchors` are in ascending order of limits."""
+    """The calibration of one tenant in one regime; `anchors` are in ascending order of limits.
+
+    They were measured under `policy`, except for up to `PRIOR_S` seconds of each: the curves of all
+    policies have most of the sampling error in common, and each has an error of its own.
+    """
 
     anchors: list[Anchor] = field(default_factory=list)
+    policy: str = ""
 
     def forget(self) -> None:
         """Forget all measurements, as they are of another workload."""
         self.anchors.clear()
+
+    def follow(self, policy: str) -> None:
+        """Measure under `policy` from now on."""
+        if policy != self.policy:
+            for one in self.anchors:
+                one.thin(min(1.0, PRIOR_S / max(one.known_s, 1e-9)))
+            self.policy = policy
 
     def take(
         self,

@@ -6,7 +6,7 @@ An operation takes its service time and waits for accesses that miss. By Little'
     ops per second = concurrency / (service + accesses per operation x miss ratio x miss cost)
 
 The miss cost is that of the idle device plus `wait_us`, which is the same for all tenants. The wait
-grows until the device serves no more reads than it can: a fixed point.
+grows with the reads of all, as in `Device`, and they decrease with the wait: a fixed point.
 
 `iops_over_miss_ratio` is HOLPACA's model (ICPE '26). It assumes that the device reads of a tenant
 stay the same, so its throughput is these over its miss ratio, and misses slow no other tenant.
@@ -65,6 +65,7 @@ class Throughput:
     per_wait: FloatArray
     accesses: FloatArray
     capacity_iops: float
+    queueing_us: float = 0.0
 
     def ops(self, miss: FloatArray, wait_us: float | FloatArray) -> FloatArray:
         """Operations per second at miss ratios (N,) or (N, K); the wait is common or (N,)."""
@@ -85,19 +86,41 @@ class Throughput:
         slope: FloatArray = -(ops**2) * self.per_wait * miss / self.scale
         return slope
 
-    def wait_us(self, miss: FloatArray) -> float:
-        """The least wait, in microseconds, at which the device can serve all tenants at `miss`.
+    def served_iops(self, wait_us: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Device reads per second at which a read waits so long, and the derivative.
 
-        Reads decrease with the wait and are convex in it, so Newton steps from 0 never overshoot.
+        It is `Device`'s formula, solved for the reads. Without queueing below the capacity it is
+        the capacity at any wait.
         """
-        wait = 0.0
+        if self.queueing_us <= 0:
+            return np.full_like(wait_us, self.capacity_iops), np.zeros_like(wait_us)
+        share = self.queueing_us / (wait_us + self.queueing_us)
+        return self.capacity_iops * (1 - share), self.capacity_iops * share**2 / self.queueing_us
+
+    def wait_us(self, miss: FloatArray) -> float:
+        """How long a read waits, in microseconds, while tenants miss at `miss`, (N,)."""
+        return float(self.waits_us(miss[:, None])[0])
+
+    def waits_us(self, miss: FloatArray) -> FloatArray:
+        """How long a read waits, (K,), while tenants miss at each column of `miss`, (N, K).
+
+        Reads decrease with the wait and are convex in it, and what is served rises and is concave,
+        so Newton steps from 0 never overshoot.
+        """
+        waits = np.zeros(miss.shape[1])
+        accesses, scale, base = self.accesses[:, None], self.scale[:, None], self.base[:, None]
+        per_miss, per_wait = self.per_miss[:, None], self.per_wait[:, None]
         for _ in range(NEWTON_STEPS):
-            excess = float(self.device_iops(miss, wait).sum()) - self.capacity_iops
-            relief = float(-(self._ops_per_wait(miss, wait) * self.accesses * miss).sum())
-            if excess <= 1e-9 * self.capacity_iops or relief <= 0:
+            ops = scale / (base + (per_miss + per_wait * waits) * miss)
+            reads = ops * accesses * miss
+            served, more = self.served_iops(waits)
+            excess = reads.sum(axis=0) - served
+            if (excess <= 1e-9 * self.capacity_iops).all():
                 break
-            wait += excess / relief
-        return wait
+            relief = (ops * per_wait * miss / scale * reads).sum(axis=0)
+            steps = np.maximum(excess, 0.0) / np.maximum(relief + more, 1e-300)
+            waits += np.where(relief > 0, steps, 0.0)
+        return waits
 
     def read_price(self, miss: FloatArray, wait_us: float, weight: FloatArray) -> float:
         """The cost to all tenants of one more device read per second.
@@ -109,7 +132,8 @@ class Throughput:
             return 0.0
         slower = self._ops_per_wait(miss, wait_us)
         relief = float((slower * self.accesses * miss).sum())
-        return float((weight * slower).sum()) / relief if relief < 0 else 0.0
+        more = float(self.served_iops(np.array(wait_us))[1])
+        return float((weight * slower).sum()) / (relief - more) if relief < 0 else 0.0
 
 
 def tenant_throughput(tenant: Tenant, device: Device, kind: ModelKind) -> TenantThroughput:
@@ -133,4 +157,6 @@ def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind)
     terms = np.array(each, dtype=np.float64).reshape(-1, len(TenantThroughput._fields))
     # A copy, so that each term is contiguous.
     scale, base, per_miss, per_wait, accesses = terms.T.copy()
-    return Throughput(scale, base, per_miss, per_wait, accesses, device.capacity_iops)
+    return Throughput(
+        scale, base, per_miss, per_wait, accesses, device.capacity_iops, device.queueing_us
+    )

@@ -195,7 +195,7 @@ class NodeLoop:
             self._targets.take(collected, objectives, decider.shifts, unsettled, wait_us)
             asked_of_plan = self._targets.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
-            needed = decider.least_bytes(collected, self._targets.unknown())
+            needed = decider.least_bytes(collected, self._targets.unknown(), asked_of_plan.goal)
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone, needed)
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, fixed, config, can_limit)

@@ -17,6 +17,8 @@ UNKNOWN_READ_US = 100.0
 """Read time before anything was read: that of a fast flash device."""
 UNKNOWN_IOPS = 1e12
 """Capacity before reads were seen to wait: unbounded."""
+HALF_LIFE_S = 40.0
+"""Half-life of what was measured of waits below the capacity; as `calibration_half_life_s`."""
 
 
 class DeviceModel:
@@ -27,6 +29,7 @@ class DeviceModel:
         self._read_us: deque[float] = deque(maxlen=KEPT)
         self._idle_us = UNKNOWN_READ_US
         self._greatest_iops = 0.0
+        self._waited = self._used = 0.0
         self.iops = 0.0
         self.read_us: float | None = None
         """Mean time of a read in the last interval, queueing included; None with few reads."""
@@ -44,8 +47,9 @@ class DeviceModel:
         then, self._last = self._last, now
         self.iops, self.read_us = 0.0, None
         reads = now[1] - then[1] if then is not None else 0
-        if then is not None and now[0] > then[0] and reads >= 0 and now[2] >= then[2]:
-            self.iops = reads / (now[0] - then[0])
+        elapsed_s = now[0] - then[0] if then is not None else 0.0
+        if then is not None and elapsed_s > 0 and reads >= 0 and now[2] >= then[2]:
+            self.iops = reads / elapsed_s
             if reads >= READS_MIN:
                 self.read_us = max((now[2] - then[2]) / reads, 1e-3)
                 self._read_us.append(self.read_us)
@@ -55,4 +59,17 @@ class DeviceModel:
         if self.read_us is not None and self.read_us > QUEUEING * idle_us:
             self._greatest_iops = max(self._greatest_iops, self.iops)
         capacity = device.capacity_iops or self._greatest_iops or UNKNOWN_IOPS
-        return Device(capacity_iops=capacity, miss_cost_us=idle_us)
+        return Device(capacity, idle_us, self._queueing_us(capacity, idle_us, elapsed_s))
+
+    def _queueing_us(self, capacity_iops: float, idle_us: float, elapsed_s: float) -> float:
+        """The factor of `Device`'s formula, from waits and the shares of the capacity in use.
+
+        An interval at the capacity says nothing of it: there the wait is what other reads leave.
+        """
+        if self.read_us is not None:
+            used = min(1.0, self.iops / capacity_iops)
+            keep = 0.5 ** (elapsed_s / HALF_LIFE_S)
+            waited = max(0.0, self.read_us - idle_us) * (1 - used)
+            self._waited = keep * self._waited + elapsed_s * waited
+            self._used = keep * self._used + elapsed_s * used
+        return self._waited / self._used if self._used > 0 else 0.0

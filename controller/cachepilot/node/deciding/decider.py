@@ -18,9 +18,9 @@ from cachepilot.decide.memory import asked, giving_back
 from cachepilot.decide.memory import rollout as memory_rollout
 from cachepilot.decide.memory import step as memory
 from cachepilot.decide.memory.state import MemoryState
-from cachepilot.decide.state import is_settling
+from cachepilot.decide.state import is_settling, is_unproven
 from cachepilot.domain.decisions import Decision, Event
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
@@ -198,6 +198,7 @@ class Decider:
             done = NOTHING_DONE
             if objective.hit_ratio is None:
                 done = _done(seen, miss_cost_us, self._elapsed_s)
+            state.limits.follow(seen.tenant.policy)
             state.limits.take(seen.limit_bytes, pages[:2], told, self._elapsed_s, half_life_s, done)
 
     def held(self, collected: Collected) -> frozenset[str]:
@@ -219,17 +220,22 @@ class Decider:
         stuck = memory_rollout.held(self.state.memory, collected.time_s)
         return others.foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
-    def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
-        """Limits below which the goal `least_memory` plans nothing, bytes by cgroup.
+    def least_bytes(
+        self, collected: Collected, unknown: Collection[str], goal: Goal
+    ) -> dict[str, int]:
+        """Limits below which nothing is planned, bytes by cgroup.
 
-        These are limits below which a tenant lacked memory a short time ago. For tenants whose SLO
-        margin is `unknown`, it is the present limit.
+        A tenant with a new policy gives no memory before the policy does as predicted at its
+        present limit. With the goal `least_memory` this also holds for tenants whose SLO margin is
+        `unknown`, and for limits below which a tenant lacked memory a short time ago.
         """
-        seen = collected.seen
-        return {
-            **giving_back.least_bytes(self.state.memory, collected.time_s),
-            **{name: seen[name].limit_bytes for name in unknown if name in seen},
-        }
+        seen, states = collected.seen, self.state.tenants
+        found = {name for name in seen if is_unproven(states[name].policy)}
+        lacked: Mapping[str, int] = {}
+        if goal is Goal.LEAST_MEMORY:
+            found.update(unknown)
+            lacked = giving_back.least_bytes(self.state.memory, collected.time_s)
+        return {**lacked, **{name: seen[name].limit_bytes for name in found if name in seen}}
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Tenants that are `held` or whose page cache fills.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cachepilot.domain.snapshot import FloatArray
-from cachepilot.model.throughput import NEWTON_STEPS, Throughput
+from cachepilot.model.throughput import Throughput
 from cachepilot.plan.consolidation.least.needs import TOLERANCE
 from cachepilot.sizes import PAGE_BYTES
 
@@ -35,27 +35,11 @@ class ColdStart:
 WARM = ColdStart(0, 0.0)
 
 
-def _waits_us(model: Throughput, miss: FloatArray) -> FloatArray:
-    """Compute `Throughput.wait_us` of each column of `miss`, (N, K), by the same steps; (K,)."""
-    waits = np.zeros(miss.shape[1])
-    accesses, scale, base = (one[:, None] for one in (model.accesses, model.scale, model.base))
-    per_miss, per_wait = model.per_miss[:, None], model.per_wait[:, None]
-    for _ in range(NEWTON_STEPS):
-        ops = scale / (base + (per_miss + per_wait * waits) * miss)
-        reads = ops * accesses * miss
-        excess = reads.sum(axis=0) - model.capacity_iops
-        if (excess <= 1e-6 * model.capacity_iops).all():
-            break
-        relief = (ops * per_wait * miss / scale * reads).sum(axis=0)
-        waits += np.where(relief > 0, np.maximum(excess, 0.0) / np.maximum(relief, 1e-300), 0.0)
-    return waits
-
-
 def _rates(model: Throughput, warm_miss: FloatArray, row: int, miss: FloatArray) -> FloatArray:
     """Device reads per second of one tenant at miss ratios of shape (K,), the others warm."""
     all_miss = np.repeat(warm_miss[:, None], miss.size, axis=1)
     all_miss[row] = miss
-    waits = _waits_us(model, all_miss)
+    waits = model.waits_us(all_miss)
     slope = model.per_miss[row] + model.per_wait[row] * waits
     ops = model.scale[row] / (model.base[row] + slope * miss)
     found: FloatArray = ops * model.accesses[row] * miss

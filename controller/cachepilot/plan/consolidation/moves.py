@@ -83,7 +83,8 @@ class _Arrival:
         self._curves = [one.curve() for one in seats]
         self._miss = np.array([miss[-1] for _, miss in self._curves])
         tenants = [one.tenant for one in seats]
-        self._model: Throughput = throughput_model(tenants, place.snapshot.device, config.model)
+        device = place.snapshot.device.without_queueing()
+        self._model: Throughput = throughput_model(tenants, device, config.model)
         self._ops = self._model.ops(self._miss, self._model.wait_us(self._miss))
 
     def ops(self, row: int) -> float:

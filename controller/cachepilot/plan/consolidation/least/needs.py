@@ -88,7 +88,11 @@ class Targets:
         For tenants in `proven` a measurement showed that their present limit is enough, so no error
         of a prediction is added.
         """
-        here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
+        here = replace(
+            snapshot,
+            node=Node(snapshot.node.name, everything(snapshot)),
+            device=snapshot.device.without_queueing(),
+        )
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
         problem = build(here, replace(asked, objectives=stated), config, FREE)
         load = problem.valued(problem.unchanged())[1]
@@ -230,7 +234,7 @@ class Needs:
         packed = PackedCurves.of(curves)
         return cls(
             targets=targets,
-            model=throughput_model(asked.tenants, snapshot.device, config.model),
+            model=throughput_model(asked.tenants, snapshot.device.without_queueing(), config.model),
             curves=packed,
             usable=usable_of(packed, [one.policies for one in curves], asked.policies(FREE)),
             least_bytes=np.maximum(least, PAGE_BYTES),
