@@ -229,9 +229,14 @@ def test_a_limit_that_counts_as_a_larger_one_is_known_as_well(less_pages: int) -
     assert corrected(0.6, limit_bytes - PAGE_BYTES, shifts) > 0.4
 
 
+def under(policy: str, found: LimitCalibration) -> LimitCalibration:
+    found.follow(policy)
+    return found
+
+
 def test_what_another_policy_showed_soon_counts_for_little() -> None:
     """The curve of the earlier policy was right, and that of the present one is off by 0.1."""
-    found, kept = learnt(64, 0.3, 0.3), learnt(64, 0.3, 0.3)
+    found, kept = (under("default", learnt(64, 0.3, 0.3)) for _ in range(2))
     found.follow("lru")
     for one in (found, kept):
         learn(one, 64, 0.5, 0.4, seconds=10)
@@ -239,12 +244,27 @@ def test_what_another_policy_showed_soon_counts_for_little() -> None:
     assert then < 0.43
     assert 0.44 < now < 0.5
     before = found.shifts(DEMAND)
-    found.follow("lru")
-    assert found.shifts(DEMAND) == before
+    assert under("lru", found).shifts(DEMAND) == before
 
 
 def test_a_short_measurement_of_another_policy_counts_as_it_is() -> None:
-    found = learnt(64, 0.5, 0.4, seconds=3)
+    found = under("default", learnt(64, 0.5, 0.4, seconds=3))
     before = found.shifts(DEMAND)
-    found.follow("lru")
-    assert found.shifts(DEMAND) == before
+    assert under("lru", found).shifts(DEMAND) == before
+
+
+def test_what_was_known_before_an_undone_change_counts_again() -> None:
+    found = under("default", learnt(64, 0.5, 0.4))
+    learn(found, 128, 0.2, 0.3, seconds=100)
+    before = found.shifts(DEMAND)
+    learn(under("lru", found), 128, 0.3, 0.3, seconds=10)
+    assert found.shifts(DEMAND) != before
+    after = under("default", found).shifts(DEMAND)
+    assert np.array(after) == pytest.approx(np.array(before))
+    assert max(one.aside_s for one in found.anchors) == 110
+
+
+def test_a_stored_calibration_without_a_policy_is_of_the_present_one() -> None:
+    found = learnt(64, 0.5, 0.4)
+    before = found.shifts(DEMAND)
+    assert under("lru", found).shifts(DEMAND) == before

@@ -36,7 +36,7 @@ def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -
     assert learnt.weight("lru") == 1.0
     assert weight(learnt, more) == pytest.approx(1.5)
     assert weight(learnt, SOME, policy="mru") == pytest.approx(1.0)
-    assert learnt.weight("default") == learnt.weight("lru") == 1.0
+    assert learnt.weight("default") == 1.0 < learnt.weight("lru") == learnt.weight_of_others
     assert weight(learnt, Pages(10_000, 0, 7)) == 1.0
     assert weight(learnt, more) == pytest.approx(1.5, rel=0.01)
     learnt.forget()
@@ -117,14 +117,20 @@ def test_no_policy_is_tried_after_a_similar_one_took_more_reads(tmp_path: Path) 
 
 def test_what_others_took_is_expected_of_an_untried_policy_until_the_workload_changes() -> None:
     more, learnt = Pages(10_000, 4_000, 1_200), known(*[SOME] * 20)
-    assert learnt.weight_of_others == 1.0
-    assert weight(learnt, Pages(1_000, 300, 90), policy="mru") == pytest.approx(1.5)
-    assert learnt.weight_of_others == 1.0, "fewer than READS_MIN reads"
-    assert weight(learnt, more) == pytest.approx(1.5)
-    assert learnt.weight_of_others == pytest.approx(1.5)
-    assert weight(learnt, SOME, policy="mru") == pytest.approx(1.0)
-    assert 1.0 < learnt.weight_of_others < 1.5
-    learnt.take("default", SOME, 1.0, 40.0)
-    assert learnt.weight_of_others > 1.0
+    assert learnt.weight_of_others == pytest.approx(1.0)
+    assert weight(learnt, Pages(1_000, 200, 60), policy="mru") == pytest.approx(1.5)
+    assert 1.0 < learnt.weight_of_others < 1.25, "few reads"
+    assert weight(learnt, *[more] * 5) == pytest.approx(1.5)
+    assert learnt.weight_of_others == pytest.approx(1.5, rel=0.02)
+    assert weight(learnt, *[SOME] * 20, policy="mru") == pytest.approx(1.0)
+    assert 1.0 < learnt.weight_of_others < 1.25
     learnt.forget()
     assert learnt.weight_of_others == 1.0
+
+
+def test_what_others_took_is_forgotten_in_a_day() -> None:
+    learnt = known(*[SOME] * 20)
+    weight(learnt, *[Pages(10_000, 4_000, 1_200)] * 5)
+    for _ in range(24 * 60):
+        learnt.take("default", SOME, 60.0, 40.0)
+    assert learnt.weight_of_others == pytest.approx(1.0, abs=0.01)

@@ -7,7 +7,10 @@ import pytest
 from experiments.control_loop.plant import Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.decide.state import SETTLED_S, PolicyState
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.sizes import parse_size
 
 MIB = 1 << 20
 SIZES = tuple(MIB * size for size in (16, 32, 64, 96, 128, 192, 256))
@@ -54,3 +57,48 @@ def test_a_trial_that_takes_longer_than_a_minute_does_not_keep_memory(world: Wor
         if state.trial is not None and web.limit_bytes < FIRST_BYTES:
             return
     pytest.fail(f"on trial for more than a minute in {tried} cycles, with {web.limit_bytes} bytes")
+
+
+def on_trial(world: World) -> tuple[PlantTenant, PlantTenant]:
+    """Run until `/web` has had a policy on trial for eight seconds."""
+    for _ in range(60):
+        world.run(1)
+        state = policies_of(world)
+        if state.trial is not None and state.trial.intervals >= 8:
+            web, other = world.plant.tenants
+            return web, other
+    pytest.fail("no trial")
+
+
+def test_memory_is_taken_during_a_trial_if_the_node_has_less(world: World) -> None:
+    on_trial(world)
+    world.plant.budget_bytes = 130 * MIB
+    world.run(12)
+    assert policies_of(world).trial is not None
+    assert sum(one.limit_bytes for one in world.plant.tenants) <= 130 * MIB
+
+
+def test_memory_is_taken_during_a_trial_for_a_pin(world: World) -> None:
+    _, other = on_trial(world)
+    world.service.pin(Pin(cgroup="/other", limit_bytes=170 * MIB))
+    world.run(12)
+    assert policies_of(world).trial is not None
+    assert other.limit_bytes == 170 * MIB
+
+
+def test_memory_is_taken_during_a_trial_for_a_stated_minimum(world: World) -> None:
+    _, other = on_trial(world)
+    least = Objective("/other", memory_min=parse_size("150MiB"))
+    world.service.set_objectives(Objectives((least, Objective("*"))))
+    world.run(12)
+    assert policies_of(world).trial is not None
+    assert other.limit_bytes >= 150 * MIB
+
+
+def test_memory_is_taken_during_a_trial_for_an_slo(world: World) -> None:
+    _, other = on_trial(world)
+    slo = Objective("/other", throughput_ops=1.15 * world.plant.ops(other), priority=1)
+    world.service.set_objectives(Objectives((slo, Objective("*"))))
+    world.run(15)
+    assert policies_of(world).trial is not None
+    assert other.limit_bytes >= 140 * MIB

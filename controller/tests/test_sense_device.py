@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 
 from cachepilot.domain.snapshot import Device
@@ -10,6 +11,7 @@ from cachepilot.sense.device import HALF_LIFE_S, DeviceModel
 from cachepilot.v1 import session_pb2 as wire
 
 CAPACITY, IDLE_US, QUEUEING_US = 5000.0, 400.0, 80.0
+MOST_US = 1e6 / CAPACITY
 
 
 def told(intervals: Iterable[tuple[float, float]], model: DeviceModel | None = None) -> Device:
@@ -40,11 +42,33 @@ def test_a_device_on_which_nothing_waits_has_no_queueing() -> None:
     assert told([]).queueing_us == 0
 
 
-def test_waits_at_the_capacity_do_not_count_as_queueing_below_it() -> None:
-    """Ten times as long as an idle read, because that is what the tenants ask for."""
-    found = told([*map(waiting, [0.5] * 9), *[(CAPACITY * 1.01, 10 * IDLE_US)] * 9])
-    assert 0 < found.queueing_us < QUEUEING_US
+def test_a_full_device_says_nothing_of_waits_below_its_capacity() -> None:
+    """Reads take ten times as long as an idle one, because that is what the tenants ask for."""
+    found = told([*map(waiting, [0.5] * 9), *[(CAPACITY * 1.01, 10 * IDLE_US)] * 100_000])
+    assert found.queueing_us == pytest.approx(QUEUEING_US, rel=1e-3)
     assert told([(CAPACITY, 10 * IDLE_US)] * 9).queueing_us == 0
+
+
+def test_one_slow_interval_with_few_reads_hardly_counts() -> None:
+    found = told([*map(waiting, [0.5] * 60), (20.0, 2e6), *map(waiting, [0.5] * 5)])
+    assert found.queueing_us <= MOST_US
+    later = told([*map(waiting, [0.5] * 60), (20.0, 5e4), *map(waiting, [0.5] * 5)])
+    assert later.queueing_us == pytest.approx(QUEUEING_US, rel=0.3)
+
+
+def test_reads_that_scatter_at_a_low_load_predict_no_long_waits_at_a_high_one() -> None:
+    random = np.random.default_rng(1)
+    scattered = [(300.0, float(IDLE_US * random.normal(1, 0.2))) for _ in range(300)]
+    assert told(scattered).queueing_us <= MOST_US
+
+
+def test_nothing_queues_on_a_device_of_unknown_capacity() -> None:
+    model, device = DeviceModel(), wire.Device()
+    for second in range(20):
+        found = model.take(device, float(second))
+        device.reads_total += 1000
+        device.read_time_us_total += 100_000 + 1000 * second
+    assert found.queueing_us == 0
 
 
 def test_few_reads_say_nothing_and_what_is_known_fades() -> None:

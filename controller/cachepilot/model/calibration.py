@@ -216,6 +216,7 @@ def _expected(known: Floats, found: Floats, index: Ints, nothing: float, weight:
     both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, nothing)
     alone = np.where(theirs > 0, default, nothing)
     default = np.where(index == 0, alone, both)
-    expected = (known * found + PRIOR_S * (weight * default)[:, None]) / (known + PRIOR_S)
+    others = np.minimum(weight * default, np.maximum(FACTOR_MOST, default))
+    expected = (known * found + PRIOR_S * others[:, None]) / (known + PRIOR_S)
     expected[:, 0] = default
     return np.asarray(expected)

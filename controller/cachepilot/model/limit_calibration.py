@@ -21,7 +21,7 @@ the present model predicts therefore counts as misses at that limit, too.
 import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from operator import add
 from typing import NamedTuple
@@ -161,22 +161,31 @@ class LimitCalibration:
     """The calibration of one tenant in one regime; `anchors` are in ascending order of limits.
 
     They were measured under `policy`, except for up to `PRIOR_S` seconds of each: the curves of all
-    policies have most of the sampling error in common, and each has an error of its own.
+    policies have most of the sampling error in common, and each has an error of its own. `before`
+    is what was known when the policy before, `policy_before`, was last in force.
     """
 
     anchors: list[Anchor] = field(default_factory=list)
     policy: str = ""
+    before: list[Anchor] = field(default_factory=list)
+    policy_before: str = ""
 
     def forget(self) -> None:
         """Forget all measurements, as they are of another workload."""
         self.anchors.clear()
+        self.before.clear()
 
     def follow(self, policy: str) -> None:
-        """Measure under `policy` from now on."""
-        if policy != self.policy:
+        """Measure under `policy` from now on. What an undone change knew before it counts again."""
+        if policy == self.policy:
+            return
+        if self.policy and policy == self.policy_before and self.before:
+            self.anchors, self.before = self.before, self.anchors
+        elif self.policy:
+            self.before = [replace(one) for one in self.anchors]
             for one in self.anchors:
                 one.thin(min(1.0, PRIOR_S / max(one.known_s, 1e-9)))
-            self.policy = policy
+        self.policy, self.policy_before = policy, self.policy
 
     def take(
         self,
@@ -198,6 +207,8 @@ class LimitCalibration:
             for one in self.anchors:
                 one.aside_s += 0.0 if one is here else elapsed_s
             self.anchors = [one for one in self.anchors if one is here or one.known_s >= LEAST_S]
+        for one in self.before:
+            one.aside_s += elapsed_s
         accesses, misses = pages[:2]
         here.accesses += accesses
         here.misses += min(misses, accesses)

@@ -11,6 +11,7 @@ force is expected to take as many reads per page as the others that were.
 
 from dataclasses import dataclass, field
 
+from cachepilot.model.calibration import FORGOTTEN_S
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sense.counters import Pages
 
@@ -41,32 +42,34 @@ class Counted:
 class ReadsPerMiss(Counted):
     """Sums of the default while it is in force (this object), and of other policies.
 
-    `own` are those of `policy`, the last in force that is not the default, and `others` those of
-    policies before it. A read in progress at the end of an interval is counted in the next one.
+    `others` are those of `policy`, the last in force that is not the default, and `earlier` those
+    of policies before it. A read in progress at the end of an interval is counted in the next one.
     Ratios are therefore taken of sums and not of single intervals.
     """
 
     policy: str = ""
-    own: Counted = field(default_factory=Counted)
     others: Counted = field(default_factory=Counted)
+    earlier: Counted = field(default_factory=Counted)
 
     def forget(self) -> None:
         """Forget all sums, as the workload changed."""
         self.reads = self.misses = 0.0
-        self.own, self.others = Counted(), Counted()
+        self.others, self.earlier = Counted(), Counted()
 
     def take(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
         """Take in an interval in which the page cache is full."""
         keep = 0.5 ** (elapsed_s / half_life_s)
         if policy == DEFAULT:
             self.add(pages, keep)
-            return
-        if policy != self.policy:
-            self.others.reads += self.own.reads
-            self.others.misses += self.own.misses
-            self.policy, self.own = policy, Counted()
-        self.own.add(pages, keep)
-        self.others.fade(keep)
+            keep = 0.5 ** (elapsed_s / FORGOTTEN_S)
+            self.others.fade(keep)
+        else:
+            if policy != self.policy:
+                self.earlier.reads += self.others.reads
+                self.earlier.misses += self.others.misses
+                self.policy, self.others = policy, Counted()
+            self.others.add(pages, keep)
+        self.earlier.fade(keep)
 
     @property
     def _is_known(self) -> bool:
@@ -86,18 +89,21 @@ class ReadsPerMiss(Counted):
 
         A missed page counts as at most one read: the tenant may also read for other reasons.
         """
-        if policy != self.policy:
+        if policy == DEFAULT or not self._is_known:
             return 1.0
-        return self._weight_of(self.own.reads, self.own.misses)
+        if policy != self.policy:
+            return self.weight_of_others
+        reads, misses = self.others.reads, self.others.misses
+        return min(1.0, reads / misses) / self.of_default if misses > 0 else 1.0
 
     @property
     def weight_of_others(self) -> float:
-        """What a page counts for that a policy misses which was never in force."""
-        own, others = self.own, self.others
-        reads = own.reads + others.reads
-        return self._weight_of(reads, own.misses + others.misses) if reads >= READS_MIN else 1.0
+        """What a page counts for that a policy misses which was never in force.
 
-    def _weight_of(self, reads: float, misses: float) -> float:
-        if not self._is_known or misses <= 0:
+        The ratio of the other policies is weighted against `READS_MIN` reads by the default's.
+        """
+        if not self._is_known:
             return 1.0
+        reads = self.others.reads + self.earlier.reads + READS_MIN
+        misses = self.others.misses + self.earlier.misses + READS_MIN / self.of_default
         return min(1.0, reads / misses) / self.of_default

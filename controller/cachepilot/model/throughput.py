@@ -114,10 +114,12 @@ class Throughput:
             ops = scale / (base + (per_miss + per_wait * waits) * miss)
             reads = ops * accesses * miss
             served, more = self.served_iops(waits)
-            excess = reads.sum(axis=0) - served
-            if (excess <= 1e-9 * self.capacity_iops).all():
-                break
+            asked = reads.sum(axis=0)
+            excess = asked - served
             relief = (ops * per_wait * miss / scale * reads).sum(axis=0)
+            is_found = excess <= 1e-9 * np.minimum(self.capacity_iops, asked)
+            if (is_found | (relief <= 0)).all():
+                break
             steps = np.maximum(excess, 0.0) / np.maximum(relief + more, 1e-300)
             waits += np.where(relief > 0, steps, 0.0)
         return waits

@@ -195,7 +195,7 @@ class NodeLoop:
             self._targets.take(collected, objectives, decider.shifts, unsettled, wait_us)
             asked_of_plan = self._targets.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
-            needed = decider.least_bytes(collected, self._targets.unknown(), asked_of_plan.goal)
+            needed = decider.least_bytes(collected, self._targets.unknown())
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone, needed)
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, fixed, config, can_limit)
@@ -245,7 +245,8 @@ class NodeLoop:
         missed = first_misses(states, recents)
         beside = beside_away(collected, self._decider.state.away)
         beside = beside_reserved(beside, self.reserved)
-        return protected(beside, objectives, share, first_bytes, curves, sure, missed)
+        unproven = self._decider.unproven(collected)
+        return protected(beside, objectives, share, first_bytes, curves, sure, missed, unproven)
 
     def _wait_us(self) -> float:
         """The time that a device read waits by the last plan, microseconds; 0 without a plan."""

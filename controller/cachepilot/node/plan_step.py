@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from cachepilot.domain.objectives.objective import Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Plan, SloOutcome
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.domain.units import BYTES_MAX
@@ -223,11 +223,12 @@ def held_fast(
     recommendations.
 
     Each keep is raised by the share `margin`, because the decider ignores losses up to that. Limits
-    of tenants that are `left_alone` are not pinned. No limit is planned below `least_bytes`, by
-    cgroup, or below the present limit if that is less.
+    of tenants that are `left_alone` are not pinned. With the goal `least_memory` no limit is
+    planned below `least_bytes`, by cgroup.
     """
     found = []
     budget = collected.snapshot.node.budget_bytes
+    takes_all = objectives.goal is Goal.LEAST_MEMORY
     for cgroup, seen in collected.seen.items():
         objective = objectives.of(cgroup)
         if cgroup in left_alone:
@@ -238,7 +239,7 @@ def held_fast(
         is_held = cgroup in limits_held and cgroup not in left_alone
         size = _fixed_size(seen.limit_bytes) if is_held else None
         least = size
-        if size is None and cgroup in least_bytes and objective.fixed is None:
+        if takes_all and size is None and cgroup in least_bytes and objective.fixed is None:
             least = _least_size(min(least_bytes[cgroup], seen.limit_bytes), objective, budget)
         found.append(objective.narrowed(cgroup, policies, least, size, margin))
     return replace(objectives, pinned=(*found, *objectives.pinned))

@@ -3,10 +3,11 @@
 
 The objective's `keep` bounds how much throughput a tenant may lose, but it relies on the tenant's
 curve, which may be wrong. A share of the memory that the tenant had before the autopilot came
-(`least_share`) bounds what a wrong curve can cost.
+(`least_share`) bounds what a wrong curve can cost. A tenant whose policy is unproven keeps all of
+its present memory in the same way: nothing shows yet that the curve of that policy is right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
@@ -41,7 +42,12 @@ def _kept_bytes(
 
 
 def _least(seen: Seen, objective: Objective, budget_bytes: int) -> int:
-    """The bytes that a tenant must have without protection; 0 unless it is in mode `auto`."""
+    """The bytes that a tenant must have without protection.
+
+    That is a pinned limit, or in mode `auto` the least memory that is stated.
+    """
+    if objective.fixed is not None and objective.fixed.limit_bytes is not None:
+        return objective.fixed.limit_bytes
     if objective.mode is not Mode.AUTO:
         return 0
     stated = objective.memory_min
@@ -57,14 +63,16 @@ def protected(
     curves: Mapping[str, Curves],
     certain: Mapping[str, Curves],
     first_miss: Mapping[str, float],
+    unproven: Collection[str] = (),
 ) -> Collected:
     """Return the node with protected floors, first memories, curves and first miss ratios set.
 
-    A floor leaves a tenant `share` of its first memory. If the budget has no room for all floors,
+    A floor leaves a tenant `share` of its first memory, and all of its present memory if its policy
+    is `unproven`. If the budget has no room for all floors,
     each is raised by the same part of what it lacks. A floor never exceeds the present limit, so
     that it makes no tenant grow: one that fell below its protected memory for an SLO gets it back
-    by `with_protection_back`. With the goal `least_memory` no floor is raised, because the operator
-    asks for memory to be taken.
+    by `with_protection_back`. With the goal `least_memory` no floor is raised for a share, because
+    the operator asks for memory to be taken.
     """
     if objectives.goal is Goal.LEAST_MEMORY:
         share = 0.0
@@ -74,7 +82,10 @@ def protected(
     for cgroup, seen in collected.seen.items():
         objective, floor = objectives.of(cgroup), seen.tenant.floor_bytes
         room -= _least(seen, objective, budget)
-        kept = _kept_bytes(seen, objective, first_bytes[cgroup], share, budget)
+        first, part_kept = (
+            (seen.limit_bytes, 1.0) if cgroup in unproven else (first_bytes[cgroup], share)
+        )
+        kept = _kept_bytes(seen, objective, first, part_kept, budget)
         kept = min(kept, seen.limit_bytes)
         if kept > floor:
             more[cgroup] = kept - floor
@@ -129,7 +140,8 @@ def why_floor(seen: Seen, objective: Objective) -> str:
     if objective.mode is not Mode.AUTO or above or objective.memory_min is not None:
         return ""
     if floor > seen.wire.floor_bytes:
-        return f"at its protected least of {human_bytes(floor)} (least_share of its first memory)"
+        why = "least_share of its first memory, or what it has while its policy is on trial"
+        return f"at its protected least of {human_bytes(floor)} ({why})"
     return f"at its floor of {human_bytes(floor)} (what cannot be reclaimed, and a margin)"
 
 

@@ -15,6 +15,10 @@ MARGIN = 1e-6
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
 
 
+WAIT_TOLD_US = 1.0
+"""A shorter wait of device reads is not worth a word."""
+
+
 @dataclass(frozen=True)
 class _Point:
     """A predicted point of one tenant, and the wait of a device read there."""
@@ -89,7 +93,7 @@ def _why(kind: str, target: float, state: SloState, value: float, attainable: _P
     wanted, told = numbers((target, value), 6)
     asked = f"target {wanted}{unit}, {told} predicted"
     most = f"{number(attainable.ops, 6)} ops/s at a miss ratio of {attainable.miss:.4f}"
-    if attainable.wait_us > 0:
+    if attainable.wait_us >= WAIT_TOLD_US:
         wait = number(attainable.wait_us)
         most += f" if the device is as busy as planned, reads waiting {wait} us"
     return {

@@ -4,6 +4,7 @@
 from collections import deque
 
 from cachepilot.domain.snapshot import Device
+from cachepilot.domain.units import US_PER_S
 from cachepilot.v1 import session_pb2 as wire
 
 KEPT = 512
@@ -19,6 +20,9 @@ UNKNOWN_IOPS = 1e12
 """Capacity before reads were seen to wait: unbounded."""
 HALF_LIFE_S = 40.0
 """Half-life of what was measured of waits below the capacity; as `calibration_half_life_s`."""
+FULL_SHARE = 0.95
+"""Share of the capacity from which waits are those of a device that serves no more reads."""
+QUEUEING_MIN_US = 1e-3
 
 
 class DeviceModel:
@@ -64,12 +68,19 @@ class DeviceModel:
     def _queueing_us(self, capacity_iops: float, idle_us: float, elapsed_s: float) -> float:
         """The factor of `Device`'s formula, from waits and the shares of the capacity in use.
 
-        An interval at the capacity says nothing of it: there the wait is what other reads leave.
+        Both are weighted by reads. The factor is at most that of random arrivals and random times
+        of service, so that noise at a low load does not predict long waits at a high one. It is 0
+        while the capacity is not known. An interval in which the device is full says nothing of it:
+        there the wait is what other reads leave.
         """
-        if self.read_us is not None:
-            used = min(1.0, self.iops / capacity_iops)
-            keep = 0.5 ** (elapsed_s / HALF_LIFE_S)
-            waited = max(0.0, self.read_us - idle_us) * (1 - used)
-            self._waited = keep * self._waited + elapsed_s * waited
-            self._used = keep * self._used + elapsed_s * used
-        return self._waited / self._used if self._used > 0 else 0.0
+        if capacity_iops >= UNKNOWN_IOPS:
+            return 0.0
+        used = self.iops / capacity_iops
+        if self.read_us is not None and used < FULL_SHARE:
+            reads, keep = self.iops * elapsed_s, 0.5 ** (elapsed_s / HALF_LIFE_S)
+            waited = (self.read_us - idle_us) * (1 - used)
+            self._waited = keep * self._waited + reads * waited
+            self._used = keep * self._used + reads * used
+        found = self._waited / self._used if self._used > 0 else 0.0
+        found = min(found, US_PER_S / capacity_iops)
+        return found if found >= QUEUEING_MIN_US else 0.0

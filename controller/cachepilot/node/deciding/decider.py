@@ -20,7 +20,7 @@ from cachepilot.decide.memory import step as memory
 from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.state import is_settling, is_unproven
 from cachepilot.domain.decisions import Decision, Event
-from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
@@ -220,22 +220,22 @@ class Decider:
         stuck = memory_rollout.held(self.state.memory, collected.time_s)
         return others.foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
-    def least_bytes(
-        self, collected: Collected, unknown: Collection[str], goal: Goal
-    ) -> dict[str, int]:
-        """Limits below which nothing is planned, bytes by cgroup.
+    def unproven(self, collected: Collected) -> frozenset[str]:
+        """Tenants whose policy is new: it is not shown yet that it does as predicted."""
+        states = self.state.tenants
+        return frozenset(name for name in collected.seen if is_unproven(states[name].policy))
 
-        A tenant with a new policy gives no memory before the policy does as predicted at its
-        present limit. With the goal `least_memory` this also holds for tenants whose SLO margin is
-        `unknown`, and for limits below which a tenant lacked memory a short time ago.
+    def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
+        """Limits below which the goal `least_memory` plans nothing, bytes by cgroup.
+
+        These are limits below which a tenant lacked memory a short time ago. For tenants whose SLO
+        margin is `unknown`, it is the present limit.
         """
-        seen, states = collected.seen, self.state.tenants
-        found = {name for name in seen if is_unproven(states[name].policy)}
-        lacked: Mapping[str, int] = {}
-        if goal is Goal.LEAST_MEMORY:
-            found.update(unknown)
-            lacked = giving_back.least_bytes(self.state.memory, collected.time_s)
-        return {**lacked, **{name: seen[name].limit_bytes for name in found if name in seen}}
+        seen = collected.seen
+        return {
+            **giving_back.least_bytes(self.state.memory, collected.time_s),
+            **{name: seen[name].limit_bytes for name in unknown if name in seen},
+        }
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Tenants that are `held` or whose page cache fills.
