@@ -20,13 +20,13 @@ SOME = Pages(10_000, 5_000, 1_000)
 def known(*intervals: Pages) -> ReadsPerMiss:
     found = ReadsPerMiss()
     for pages in intervals:
-        found.take("default", pages, 1.0, 40.0)
+        found.follow("default", pages, 1.0, 40.0)
     return found
 
 
 def weight(learnt: ReadsPerMiss, *intervals: Pages, policy: str = "lru") -> float:
     for pages in intervals:
-        learnt.take(policy, pages, 1.0, 40.0)
+        learnt.follow(policy, pages, 1.0, 40.0)
     return learnt.weight(policy)
 
 
@@ -55,7 +55,7 @@ def test_reads_of_the_default_from_before_other_reads_fade() -> None:
     assert weight(learnt, Pages(10_000, 3_000, 150)) == pytest.approx(1.0)
     assert weight(learnt, Pages(10_000, 500, 5_500), policy="mru") == pytest.approx(20.0)
     for _ in range(600):
-        learnt.take("default", Pages(10_000, 1_000, 6_000), 1.0, 40.0)
+        learnt.follow("default", Pages(10_000, 1_000, 6_000), 1.0, 40.0)
     assert learnt.of_default == 1.0 and weight(learnt, Pages(10_000, 500, 5_500)) == 1.0
 
 
@@ -72,7 +72,7 @@ def test_reads_that_end_in_the_next_interval_make_no_policy_worse(
         return Pages(10_000, missed, max(0, missed + before - left))
 
     for _ in range(600):
-        learnt.take("default", pages(), 1.0, 40.0)
+        learnt.follow("default", pages(), 1.0, 40.0)
     some = [pages() for _ in range(2000)]
     counted = sum(weight(learnt, one) * one.misses for one in some)
     assert counted == pytest.approx(sum(one.misses for one in some), rel=0.02)
@@ -132,5 +132,46 @@ def test_what_others_took_is_forgotten_in_a_day() -> None:
     learnt = known(*[SOME] * 20)
     weight(learnt, *[Pages(10_000, 4_000, 1_200)] * 5)
     for _ in range(24 * 60):
-        learnt.take("default", SOME, 60.0, 40.0)
+        learnt.follow("default", SOME, 60.0, 40.0)
     assert learnt.weight_of_others == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_error_of_weights_follows_from_how_much_the_ratio_changes_from_time_to_time() -> None:
+    assert known(*[SOME] * 20).weight_error("default") == pytest.approx(0.0, abs=1e-6)
+    random, found = np.random.default_rng(5), []
+    for _ in range(200):
+        learnt = ReadsPerMiss()
+        for _ in range(60):
+            misses = int(random.integers(1_000, 9_000))
+            reads = round(misses * random.uniform(0.1, 0.3))
+            # Nothing fades in half an hour.
+            learnt.follow("default", Pages(10_000, misses, reads), 1.0, 1e9)
+        found.append((learnt.of_default, learnt.weight_error("default")))
+    ratios, errors = np.array(found).T
+    assert errors.mean() == pytest.approx(ratios.std() / ratios.mean(), rel=0.2)
+
+
+def test_a_new_policy_is_as_uncertain_as_the_default_until_its_own_scatter_shows() -> None:
+    random, learnt = np.random.default_rng(6), ReadsPerMiss()
+
+    def some() -> Pages:
+        return Pages(10_000, 5_000, int(random.integers(500, 1_500)))
+
+    for _ in range(200):
+        learnt.follow("default", some(), 1.0, 40.0)
+    before = learnt.weight_error("default")
+    assert 0.02 < before < 0.08
+    assert learnt.weight_error("lru") > 3 * before
+    for _ in range(200):
+        learnt.follow("lru", some(), 1.0, 40.0)
+    assert learnt.weight_error("lru") == pytest.approx(before * 2**0.5, rel=0.3)
+
+
+@pytest.mark.parametrize(("misses", "in_flight"), [(5, 8), (20, 8), (100, 32)])
+def test_reads_that_end_in_the_next_interval_are_no_error(misses: int, in_flight: int) -> None:
+    random, left, learnt = np.random.default_rng(2), 0, ReadsPerMiss()
+    for _ in range(600):
+        missed, before, left = int(random.poisson(misses)), left, int(random.integers(in_flight))
+        pages = Pages(10_000, missed, max(0, min(missed + before - left, missed + before)))
+        learnt.follow("default", pages, 1.0, 40.0)
+    assert learnt.weight_error("default") < 0.03

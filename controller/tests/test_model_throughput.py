@@ -2,6 +2,7 @@
 """The throughput model: its fixed point at the device, and its fit to measurements."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,19 @@ def test_the_price_of_a_read_is_what_it_costs_the_others(queueing_us: float) -> 
     assert wait > 0
     assert model.read_price(miss, wait, weight) == pytest.approx(lost, rel=1e-2)
     assert model.read_price(miss, 0.0, weight) == 0
+
+
+def test_the_device_serves_the_reads_that_operations_cause_not_those_they_wait_for() -> None:
+    miss, wait = np.linspace(0.2, 0.9, 5), 200.0
+    more = [
+        replace(one, demand=replace(one.demand, reads_per_op=3 * one.demand.accesses_per_op))
+        for one in TENANTS
+    ]
+    device = Device(3000, 100)
+    waited, caused = (throughput_model(some, device, ModelKind.SERVICE) for some in (TENANTS, more))
+    assert caused.ops(miss, wait) == pytest.approx(waited.ops(miss, wait))
+    assert caused.device_iops(miss, wait) == pytest.approx(3 * waited.device_iops(miss, wait))
+    assert caused.wait_us(miss) > waited.wait_us(miss)
 
 
 def test_iops_over_miss_ratio_is_what_its_name_says() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The intervals to which a throughput model is fitted."""
 
+import numpy as np
 import pytest
 
 from cachepilot.domain.snapshot import Demand
@@ -33,6 +34,30 @@ def test_first_accesses_that_readahead_serves_are_no_service() -> None:
         found = seen(demands, 0.22, 1.0, is_filling=False)
     assert found.service_us == pytest.approx(SERVICE_US, rel=0.05)
     assert found.accesses_per_op == pytest.approx(1.0, rel=0.05)
+
+
+def with_reads(reads_per_miss: float, waits: float) -> Demand:
+    """Return the demand of a tenant that reads and waits for so many pages of those it misses."""
+    demands = FittedDemands()
+    random = np.random.default_rng(3)
+    for _ in range(100):
+        miss = float(random.uniform(0.05, 0.6))
+        ops = THREADS * 1e6 / (SERVICE_US + waits * 2.0 * miss * READ_US)
+        sample = Sample(0.0, 1.0, ops, miss, int(ops), None, READ_US)
+        window = Window(ops, miss, ops * 2.0 * miss * reads_per_miss, 2.0, None)
+        found = demands.demand("/kv", sample, window, 500.0, THREADS, False)
+        demands.refit()
+    return found
+
+
+def test_reads_are_counted_as_measured_also_if_an_operation_waits_for_few_of_them() -> None:
+    found = with_reads(reads_per_miss=0.8, waits=0.3)
+    assert found.accesses_per_op == pytest.approx(0.6, rel=0.1)
+    assert found.reads_per_op == pytest.approx(1.6, rel=1e-6)
+
+
+def test_a_missed_page_counts_as_one_read_beside_direct_io() -> None:
+    assert with_reads(reads_per_miss=5.0, waits=0.9).reads_per_op == pytest.approx(2.0)
 
 
 def test_a_forgotten_tenant_is_not_fitted_any_more() -> None:

@@ -42,7 +42,8 @@ class Evidence:
     `cpu` is the CPU time of the BPF programs. `saved_ratio` is the saving per access since the
     policy began to gain, `since_s` seconds ago. `returns` is the further saving expected of a
     policy that is known to return. `is_told` says whether the saving exceeds the possible error of
-    the calibration, whose relative standard error is `error`. `left` is the tenant's budget.
+    the calibration, whose relative standard error is `error`, and of the reads per missed page.
+    `left` is the tenant's budget.
     """
 
     index: Any
@@ -89,6 +90,7 @@ def take_all(
     sure = sure_shares(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     error = _errors(states, now.in_force(calibrations.errors()))
+    possible = np.hypot(error, [seen.weight_error for seen in intervals])
     in_force_rate = now.in_force(calibrations.rate * factors)
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
     return Evidence(
@@ -104,7 +106,7 @@ def take_all(
         saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
         returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
         since_s=since_s,
-        is_told=risen > SURE * (error * in_force_rate)[:, None] * since_s,
+        is_told=risen > SURE * (possible * in_force_rate)[:, None] * since_s,
         error=error,
         left=left,
     )

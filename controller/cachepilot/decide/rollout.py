@@ -228,7 +228,7 @@ def judge(
     trial.rollback = trial.at_most_displaced(float(known.cost[origin]))
     reread = trial.reread = max(trial.reread, float(known.cost[known.index]))
     errors = trial.errors()
-    if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
+    if trial.is_confirmed(trial.sure_bound(config.alpha, errors, seen.weight_error)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return end(state, trial, Event.KEPT, why, seen)
     due = config.undo_times * (reread + min(max(errors), reread)) - trial.expected

@@ -145,8 +145,9 @@ class Interval:
     refusing the order, if it did. `cpu_us` is the CPU time of the BPF programs of each policy in
     the counterfactual, in microseconds per access, or None if it is 0 for all. Reading a page that
     the default misses takes `page_us`. A missed page counts as `weight` pages, and one that an
-    untried policy would miss as `weight_of_others`: see `model.reads_per_miss`. If the interval is
-    not `is_measured`, such as over a gap, accesses and misses are unknown.
+    untried policy would miss as `weight_of_others`, both with the relative standard error
+    `weight_error`: see `model.reads_per_miss`. If the interval is not `is_measured`, such as over a
+    gap, accesses and misses are unknown.
     """
 
     time_s: float
@@ -168,6 +169,7 @@ class Interval:
     page_us: float = 1.0
     weight: float = 1.0
     weight_of_others: float = 1.0
+    weight_error: float = 0.0
     is_measured: bool = True
     cgroup: str = ""
 

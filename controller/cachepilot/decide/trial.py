@@ -139,10 +139,16 @@ class Trial:
         by_sample = quantile(chance, len(self.groups)) * sample
         return max(by_sample, quantile(chance, self.series.values) * series)
 
-    def sure_bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
-        """`bound` for checks at every interval, with the calibration error of `from_policy`."""
+    def sure_bound(
+        self, alpha: float, errors: tuple[float, float] | None = None, weight_error: float = 0.0
+    ) -> float:
+        """`bound` for checks at every interval, with the errors of what `from_policy` would cost.
+
+        These are its calibration error, and the relative error of weights, `weight_error`.
+        """
         alpha /= LOOKS
-        calibrated = quantile(chance_at(alpha, self.intervals), inf) * self.origin_error
+        relative = hypot(self.origin_error, weight_error)
+        calibrated = quantile(chance_at(alpha, self.intervals), inf) * relative
         return hypot(self.bound(alpha, errors), calibrated * self.would_cost)
 
     def is_confirmed(self, error: float) -> bool:

@@ -169,13 +169,15 @@ class Demand:
     `service_us` is the time per operation if everything hits, `accesses_per_op` are the page
     accesses that the operation waits for, and `concurrency` the operations in flight. `error_pct`
     is the mean absolute error of the model's one-step predictions of throughput so far, None before
-    the first one.
+    the first one. At a miss ratio m the operation causes `reads_per_op` x m device reads, as
+    measured. If that is None, it waits for each of its reads.
     """
 
     service_us: float
     accesses_per_op: float
     concurrency: float = 1.0
     error_pct: float | None = None
+    reads_per_op: float | None = None
 
     def __post_init__(self) -> None:
         # Thousands are created per cycle, so valid values pass with one comparison.

@@ -19,17 +19,26 @@ FIT_EVERY, FIT_EACH_UNTIL = 4, 16
 
 @dataclass(slots=True)
 class FittedDemand:
-    """The demand of one tenant, kept between snapshots. It is `prior` until a fit begins."""
+    """The demand of one tenant, kept between snapshots. It is `prior` until a fit begins.
+
+    How much of the time of an operation is spent on waits for reads is fitted. How many reads it
+    causes is measured: a fit that takes some of them for service would make the device of all
+    tenants seem faster than it is.
+    """
 
     fit: OnlineFit | None = None
     prior: Demand = UNKNOWN_DEMAND
     taken: int = 0
     reads_per_miss: float = 1.0
+    reads_per_op: float | None = None
 
     @property
     def demand(self) -> Demand:
         """The demand as fitted so far."""
-        return self.prior if self.fit is None else self.fit.demand
+        one = self.prior if self.fit is None else self.fit.demand
+        return Demand(
+            one.service_us, one.accesses_per_op, one.concurrency, one.error_pct, self.reads_per_op
+        )
 
     def take(
         self,
@@ -80,4 +89,6 @@ class FittedDemand:
         waits = reads / window.ops / window.miss_ratio
         if pages is not None:
             self.reads_per_miss = waits / pages
+            # A missed page is at most one read. Others are of direct I/O, swap or metadata.
+            self.reads_per_op = min(waits, pages)
         return waits

@@ -6,10 +6,12 @@ pages that were read ahead before they are used, and as many missed pages then n
 Curves and counterfactuals only know pages. The misses of a policy are therefore counted as the
 pages that the kernel's default would miss for the same number of reads, by its ratio when it was in
 force. Policies differ from one another less than from the default, so a policy that was never in
-force is expected to take as many reads per page as the others that were.
+force is expected to take as many reads per page as the others that were. The ratio of a policy
+changes with the mix of operations, so it has an error, and what a change saves must exceed it.
 """
 
 from dataclasses import dataclass, field
+from math import hypot, sqrt
 
 from cachepilot.model.calibration import FORGOTTEN_S
 from cachepilot.sense.counterfactuals import DEFAULT
@@ -20,7 +22,7 @@ READS_MIN = 100.0
 number, so the ratio is then known to a tenth."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Counted:
     """Sums of device reads and missed pages, which fade."""
 
@@ -31,33 +33,77 @@ class Counted:
         """Let the sums fade to the share `keep`."""
         self.reads, self.misses = keep * self.reads, keep * self.misses
 
+    def take(self, other: "Counted") -> None:
+        """Add the sums of another one."""
+        self.reads += other.reads
+        self.misses += other.misses
+
+
+@dataclass(slots=True)
+class Ratio(Counted):
+    """The sums of one policy, and by how much their ratio differs from time to time.
+
+    Readahead serves scans with few reads and other accesses with many, so the ratio follows the mix
+    of operations. `squares` are the sums of reads x reads, reads x misses and misses x misses over
+    `blocks` of `READS_MIN` reads or more. `block` is the present one.
+    """
+
+    squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    blocks: float = 0.0
+    block: Counted = field(default_factory=Counted)
+
     def add(self, pages: Pages, keep: float) -> None:
         """Add an interval, after earlier sums have faded to the share `keep`."""
+        now, then = Counted(pages.reads, pages.misses), self.block
         self.fade(keep)
-        self.reads += pages.reads
-        self.misses += pages.misses
+        self.take(now)
+        then.take(now)
+        self.blocks *= keep
+        of_reads, mixed, of_misses = (keep**2 * one for one in self.squares)
+        if then.reads >= READS_MIN:
+            of_reads += then.reads**2
+            mixed += then.reads * then.misses
+            of_misses += then.misses**2
+            self.blocks += 1.0
+            self.block = Counted()
+        self.squares = of_reads, mixed, of_misses
+
+    @property
+    def scatter(self) -> float:
+        """The relative standard deviation of the ratio of `READS_MIN` reads; 0 if unknown.
+
+        It is that of a ratio estimate (Cochran 1977, chapter 6).
+        """
+        if self.blocks <= 1.0 or self.misses <= 0 or self.reads <= 0:
+            return 0.0
+        of_reads, mixed, of_misses = self.squares
+        ratio = self.reads / self.misses
+        off = max(0.0, of_reads - 2 * ratio * mixed + ratio**2 * of_misses)
+        error = sqrt(off * self.blocks / (self.blocks - 1.0)) / self.reads
+        return error * sqrt(self.reads / READS_MIN)
 
 
-@dataclass
-class ReadsPerMiss(Counted):
-    """Sums of the default while it is in force (this object), and of other policies.
+@dataclass(slots=True)
+class ReadsPerMiss(Ratio):
+    """The ratio of the default while it is in force (this object), and of other policies.
 
-    `others` are those of `policy`, the last in force that is not the default, and `earlier` those
+    `others` is that of `policy`, the last in force that is not the default, and `earlier` are sums
     of policies before it. A read in progress at the end of an interval is counted in the next one.
     Ratios are therefore taken of sums and not of single intervals.
     """
 
     policy: str = ""
-    others: Counted = field(default_factory=Counted)
+    others: Ratio = field(default_factory=Ratio)
     earlier: Counted = field(default_factory=Counted)
 
     def forget(self) -> None:
-        """Forget all sums, as the workload changed."""
-        self.reads = self.misses = 0.0
-        self.others, self.earlier = Counted(), Counted()
+        """Forget all, as the workload changed."""
+        self.reads = self.misses = self.blocks = 0.0
+        self.squares, self.block = (0.0, 0.0, 0.0), Counted()
+        self.others, self.earlier = Ratio(), Counted()
 
-    def take(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
-        """Take in an interval in which the page cache is full."""
+    def follow(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
+        """Take in an interval under `policy` in which the page cache is full."""
         keep = 0.5 ** (elapsed_s / half_life_s)
         if policy == DEFAULT:
             self.add(pages, keep)
@@ -65,9 +111,8 @@ class ReadsPerMiss(Counted):
             self.others.fade(keep)
         else:
             if policy != self.policy:
-                self.earlier.reads += self.others.reads
-                self.earlier.misses += self.others.misses
-                self.policy, self.others = policy, Counted()
+                self.earlier.take(self.others)
+                self.policy, self.others = policy, Ratio()
             self.others.add(pages, keep)
         self.earlier.fade(keep)
 
@@ -107,3 +152,18 @@ class ReadsPerMiss(Counted):
         reads = self.others.reads + self.earlier.reads + READS_MIN
         misses = self.others.misses + self.earlier.misses + READS_MIN / self.of_default
         return min(1.0, reads / misses) / self.of_default
+
+    def weight_error(self, policy: str) -> float:
+        """The relative standard error of weights while `policy` is in force; 0 if unknown.
+
+        It is that of the default's ratio, and of the policy's own. While the policy's own does not
+        show its scatter, that of the default counts.
+        """
+        if not self._is_known:
+            return 0.0
+        found = self.scatter / sqrt(self.reads / READS_MIN)
+        if policy in (DEFAULT, ""):
+            return found
+        reads = self.others.reads if policy == self.policy else 0.0
+        scatter = self.others.scatter or self.scatter
+        return hypot(found, scatter / sqrt(max(1.0, reads / READS_MIN)))

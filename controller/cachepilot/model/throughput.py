@@ -56,7 +56,8 @@ class Throughput:
     """The model of N tenants; arrays have the shape (N,).
 
     ops = scale / (base + (per_miss + per_wait x wait_us) x miss ratio), and the device reads of a
-    tenant are ops x accesses x miss ratio.
+    tenant are ops x accesses x miss ratio: those it waits for, and those that readahead or other
+    threads do for it meanwhile.
     """
 
     scale: FloatArray
@@ -149,7 +150,7 @@ def tenant_throughput(tenant: Tenant, device: Device, kind: ModelKind) -> Tenant
         base=tenant.demand.service_us,
         per_miss=accesses * device.miss_cost_us,
         per_wait=accesses,
-        accesses=accesses,
+        accesses=tenant.demand.reads_per_op or accesses,
     )
 
 

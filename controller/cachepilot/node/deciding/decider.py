@@ -189,7 +189,7 @@ class Decider:
         state.limits_regime = seen.wire.phase
         half_life_s, pages, told = self.config.calibration_half_life_s, seen.pages, None
         if pages is not None and not seen.is_filling:
-            state.reads_per_miss.take(seen.tenant.policy, pages, self._elapsed_s, half_life_s)
+            state.reads_per_miss.follow(seen.tenant.policy, pages, self._elapsed_s, half_life_s)
         if seen.measured is not None:
             told = seen.measured.miss_at(seen.tenant.policy, seen.limit_bytes)
         if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:

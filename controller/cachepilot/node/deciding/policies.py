@@ -86,6 +86,7 @@ def _interval(
         page_us=cycle.page_us * state.reads_per_miss.of_default,
         weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy),
         weight_of_others=state.reads_per_miss.weight_of_others,
+        weight_error=state.reads_per_miss.weight_error(tenant.policy),
         is_measured=pages is not None,
         cgroup=tenant.cgroup,
     )
