@@ -56,11 +56,15 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
 /// Checks a configuration and prints it with its defaults.
 pub fn check_config(path: &Path, json: bool, out: &mut impl Write) -> Outcome {
     let config = Config::load(path)?;
-    factory::check_sections(&config)?;
+    factory::check(&config)?;
     if let Some(unread) = config.unread_tls() {
         // This is not an error: an agent without these files still runs, and restores tenants when
         // that is due.
         eprintln!("warning: {unread}");
+    }
+    if let Err(error) = factory::check_hierarchy(&config) {
+        // The configuration may be for another machine.
+        eprintln!("warning: {error}");
     }
     let shown = config.shown();
     if json {

@@ -13,22 +13,64 @@ use crate::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
+/// The section of a kind of node, all of its keys checked.
+enum Settings {
+    Kernel(KernelConfig),
+    Simulated(SimulationConfig),
+}
+
 /// Opens the node of `config`.
 ///
 /// # Errors
 /// Returns [`Error::Config`] for a section that is invalid or belongs to another kind of node, and
 /// the node's own error if it cannot be opened.
 pub fn open(config: &Config) -> Result<Box<dyn Node>> {
+    let (settings, curves) = settings(config)?;
+    match settings {
+        Settings::Simulated(simulation) => {
+            let curves = curves.config(simulation.budget_bytes);
+            Ok(Box::new(SimulatedNode::new(simulation, curves)?))
+        }
+        Settings::Kernel(kernel) => {
+            check_mount(&config.path, &kernel.mount)?;
+            Ok(Box::new(KernelNode::open(kernel, &curves, &config.state_dir)?))
+        }
+    }
+}
+
+/// Checks the sections of `config`.
+///
+/// # Errors
+/// Returns [`Error::Config`] as [`open`] does, except for what depends on the machine.
+pub fn check(config: &Config) -> Result<()> {
+    settings(config).map(|_| ())
+}
+
+/// Refuses a mount that is no cgroup hierarchy of this machine, as [`open`] does.
+///
+/// # Errors
+/// Returns [`Error::Config`].
+pub fn check_hierarchy(config: &Config) -> Result<()> {
+    match kernel_section(&config.path, config.kind, config.kernel.as_ref())? {
+        Some(kernel) => check_mount(&config.path, &kernel.mount),
+        None => Ok(()),
+    }
+}
+
+fn settings(config: &Config) -> Result<(Settings, CurvesSettings)> {
     check_sections(config)?;
     let curves: CurvesSettings = section(config, "curves", config.curves.as_ref())?;
     curves.check().map_err(|message| Error::Config { path: config.path.clone(), message })?;
-    let Some(kernel) = kernel_section(&config.path, config.kind, config.kernel.as_ref())? else {
-        let simulation: SimulationConfig = section(config, "simulated", config.simulated.as_ref())?;
-        let simulation = simulation.resolve(&config.path)?;
-        let curves = curves.config(simulation.budget_bytes);
-        return Ok(Box::new(SimulatedNode::new(simulation, curves)?));
+    let kernel = kernel_section(&config.path, config.kind, config.kernel.as_ref())?;
+    let found = match kernel {
+        Some(kernel) => Settings::Kernel(kernel),
+        None => {
+            let simulation: SimulationConfig =
+                section(config, "simulated", config.simulated.as_ref())?;
+            Settings::Simulated(simulation.resolve(&config.path)?)
+        }
     };
-    Ok(Box::new(KernelNode::open(kernel, &curves, &config.state_dir)?))
+    Ok((found, curves))
 }
 
 /// Reads `[kernel]` with its defaults. Returns `None` for a simulated node.
@@ -43,9 +85,7 @@ fn kernel_section(
         Kind::CacheExt => KernelKind::CacheExt,
         Kind::Stock => KernelKind::Stock,
     };
-    let parsed = KernelConfig::parse(path, section)?;
-    check_mount(path, &parsed.mount)?;
-    Ok(Some(KernelConfig { kind, ..parsed }))
+    Ok(Some(KernelConfig { kind, ..KernelConfig::parse(path, section)? }))
 }
 
 /// Refuses a folder that is no hierarchy. No cgroup is found in it, so all that were changed would
@@ -72,14 +112,12 @@ pub fn open_unwatched(held: &Held) -> Result<Box<dyn Node>> {
         let message = "kind = \"simulated\": such a node holds nothing".into();
         return Err(Error::Config { path: held.path.clone(), message });
     };
+    check_mount(&held.path, &section.mount)?;
     Ok(Box::new(KernelNode::open_unwatched(section, &held.state_dir)?))
 }
 
 /// Refuses a section that this kind of node does not read, since writing one is a mistake.
-///
-/// # Errors
-/// Returns [`Error::Config`].
-pub fn check_sections(config: &Config) -> Result<()> {
+fn check_sections(config: &Config) -> Result<()> {
     let refuse =
         |message: &str| Error::Config { path: config.path.clone(), message: message.into() };
     match config.kind {

@@ -38,6 +38,9 @@ fn bad_input_is_one_line_and_status_2() {
         ("tick_ms = 5", "tick_ms = 5: 10 to 1000 is allowed"),
         ("nope = 5", "unknown field `nope`"),
         ("[simulated]", "[simulated]: only kind"),
+        ("[kernel]\nmuont = \"/a\"", "unknown field `muont`"),
+        ("[curves]\nsede = 1", "unknown field `sede`"),
+        ("kind = \"simulated\"\n[simulated]\nbugdet = 1", "unknown field `bugdet`"),
     ] {
         fs::write(&file, bad).unwrap();
         for command in ["run", "check-config"] {
@@ -95,6 +98,17 @@ fn a_certificate_that_is_missing_is_a_warning_as_the_agent_has_more_to_do_than_t
     assert!(output.status.success(), "{output:?}");
     let warning = text(&output.stderr);
     assert!(warning.starts_with("warning: tls.ca = \"/nowhere/ca\": No such file"), "{warning}");
+}
+
+#[test]
+fn a_mount_that_is_no_hierarchy_is_a_warning_as_the_configuration_may_be_for_another_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("agent.toml");
+    fs::write(&config, format!("kind = \"stock\"\n[kernel]\nmount = {:?}\n", dir.path())).unwrap();
+    let output = agent(&["check-config", "--config", config.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let warning = text(&output.stderr);
+    assert!(warning.contains("not a cgroup v2 hierarchy"), "{warning}");
 }
 
 #[test]

@@ -94,10 +94,11 @@ impl<K: Kernel> Members<K> {
         let Some(member) = members.get_mut(&cgroup_id) else { return Ok(()) };
         let (counts, left_out_pages) = read.clone().unwrap_or_default();
         if counts.is_before(&member.counts) || left_out_pages < member.left_out_pages {
-            *left.entry(member.slot).or_default() += &member.counts;
-            *unsampled_left += member.unsampled_pages();
             self.kernel.close(cgroup_id);
             self.kernel.track(cgroup_id, member.slot, member.threshold)?;
+            // Only now: if tracking fails, the next read tries again, and they count once.
+            *left.entry(member.slot).or_default() += &member.counts;
+            *unsampled_left += member.unsampled_pages();
             rest_pages = 0;
         }
         (member.counts, member.left_out_pages) = (counts, left_out_pages);

@@ -48,6 +48,8 @@ struct State {
     without: Vec<u64>,
     /// Cgroups whose counts cannot be read.
     unreadable: Vec<u64>,
+    /// Cgroups that cannot be tracked.
+    untrackable: Vec<u64>,
 }
 
 impl Kernel for Played {
@@ -77,7 +79,10 @@ impl Kernel for Played {
     }
 
     fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        let State { tracked, .. } = &mut *self.0.borrow_mut();
+        let State { tracked, untrackable, .. } = &mut *self.0.borrow_mut();
+        if untrackable.contains(&cgroup_id) {
+            return Err(Error::Sampler("no memory".into()));
+        }
         let entry = tracked.entry(cgroup_id).or_default();
         (entry.0, entry.1) = (slot, threshold);
         Ok(())
@@ -160,6 +165,20 @@ fn counts_that_begin_again_are_added_to_those_before() {
     accesses(&members);
     accessed(&members, 7, 4, 0);
     assert_eq!(accesses(&members), BTreeMap::from([(1, 14), (2, 0)]));
+}
+
+#[test]
+fn counts_before_a_new_watch_count_once_if_tracking_fails_at_first() {
+    let members = two();
+    accessed(&members, 7, 10, 3);
+    accesses(&members);
+    accessed(&members, 7, 4, 1);
+    members.kernel.0.borrow_mut().untrackable.push(7);
+    for _ in 0..3 {
+        assert!(!accesses(&members).contains_key(&1), "the slot is not read");
+    }
+    members.kernel.0.borrow_mut().untrackable.clear();
+    assert_eq!((accesses(&members)[&1], members.unsampled_pages()), (14, 4));
 }
 
 #[test]
