@@ -175,3 +175,15 @@ def test_reads_that_end_in_the_next_interval_are_no_error(misses: int, in_flight
         pages = Pages(10_000, missed, max(0, min(missed + before - left, missed + before)))
         learnt.follow("default", pages, 1.0, 40.0)
     assert learnt.weight_error("default") < 0.03
+
+
+def test_the_scatter_of_a_slow_tenant_stays_known_between_its_blocks() -> None:
+    random, learnt, found = np.random.default_rng(7), ReadsPerMiss(), []
+    for second in range(3000):
+        misses = int(random.integers(5, 50))
+        pages = Pages(100, misses, int(misses * random.uniform(0.1, 0.9)))
+        learnt.follow("default", Pages(100, pages.misses, pages.reads // 4), 1.0, 40.0)
+        if second > 500 and learnt.reads >= READS_MIN:
+            found.append(learnt.weight_error("default"))
+    assert min(found) > 0
+    assert max(found) < 0.5

@@ -56,8 +56,20 @@ def test_reads_are_counted_as_measured_also_if_an_operation_waits_for_few_of_the
     assert found.reads_per_op == pytest.approx(1.6, rel=1e-6)
 
 
-def test_a_missed_page_counts_as_one_read_beside_direct_io() -> None:
+def test_direct_io_counts_as_far_as_operations_wait_for_it() -> None:
     assert with_reads(reads_per_miss=5.0, waits=0.9).reads_per_op == pytest.approx(2.0)
+    found = with_reads(reads_per_miss=5.0, waits=4.0)
+    assert found.reads_per_op == pytest.approx(found.accesses_per_op)
+    assert found.reads_per_op == pytest.approx(8.0, rel=0.1)
+
+
+def test_reads_follow_the_unit_of_operations() -> None:
+    """A new indicator counts thousands of what was one operation, and nothing misses any more."""
+    demands = FittedDemands()
+    seen(demands, 0.5, 0.6, is_filling=False)
+    sample = Sample(0.0, 1.0, 1e6, 0.0, 10**6, None, READ_US)
+    found = demands.demand("/kv", sample, Window(1e6, 0.0, 0.0, 1e-3, None), 500.0, THREADS, False)
+    assert found.reads_per_op == pytest.approx(0.6e-3)
 
 
 def test_a_forgotten_tenant_is_not_fitted_any_more() -> None:

@@ -9,7 +9,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.decide.state import SETTLED_S, PolicyState
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.sizes import parse_size
 
 MIB = 1 << 20
@@ -65,7 +65,7 @@ def on_trial(world: World) -> tuple[PlantTenant, PlantTenant]:
         world.run(1)
         state = policies_of(world)
         if state.trial is not None and state.trial.intervals >= 8:
-            web, other = world.plant.tenants
+            web, other = world.plant.tenants[:2]
             return web, other
     pytest.fail("no trial")
 
@@ -102,3 +102,22 @@ def test_memory_is_taken_during_a_trial_for_an_slo(world: World) -> None:
     world.run(15)
     assert policies_of(world).trial is not None
     assert other.limit_bytes >= 140 * MIB
+
+
+def test_memory_is_taken_during_a_trial_although_another_tenant_is_only_observed(
+    tmp_path: Path,
+) -> None:
+    """The limit of that tenant stays, which leaves no room for all that is protected."""
+    curves = {"default": linear(256 * MIB), "lru": flat(0.45)}
+    some = [
+        PlantTenant("/web", curves, FIRST_BYTES),
+        PlantTenant("/other", {"default": linear(256 * MIB)}, FIRST_BYTES),
+        PlantTenant("/seen", {"default": linear(256 * MIB)}, FIRST_BYTES),
+    ]
+    stated = (Objective("/seen", mode=Mode.OBSERVE), Objective("*"))
+    world = World(tmp_path, Plant(some, 3 * FIRST_BYTES, SIZES, noise=0.3), stated)
+    on_trial(world)
+    world.plant.budget_bytes = FIRST_BYTES + 130 * MIB
+    world.run(15)
+    assert policies_of(world).trial is not None
+    assert sum(one.limit_bytes for one in some) <= FIRST_BYTES + 130 * MIB

@@ -227,8 +227,8 @@ def judge(
     trial.take(would_cost, seen.waited, raw, float(known.rate), cpu, seen.elapsed_s)
     trial.rollback = trial.at_most_displaced(float(known.cost[origin]))
     reread = trial.reread = max(trial.reread, float(known.cost[known.index]))
-    errors = trial.errors()
-    if trial.is_confirmed(trial.sure_bound(config.alpha, errors, seen.weight_error)):
+    errors, trial.weight_error = trial.errors(), seen.weight_error
+    if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return end(state, trial, Event.KEPT, why, seen)
     due = config.undo_times * (reread + min(max(errors), reread)) - trial.expected

@@ -20,7 +20,8 @@ class Trial:
     `factor` and `origin_factor` are the calibrations of `to_policy` and `from_policy` when the
     change was made. What is learned of the policy in force since then changes neither the
     prediction nor what it is compared with. `origin_factor` may be None until the first interval is
-    judged; its relative standard error is `origin_error`. `would_cost` are the misses that
+    judged; its relative standard error is `origin_error`, and that of weights (see `Interval`) in
+    the last interval is `weight_error`. `would_cost` are the misses that
     `from_policy` would have had, `groups` the same by group of pages, and `profile` those of its
     calibration. `unseen` is the share of pages that is not sampled. `raw` are predicted misses of
     `to_policy`, not calibrated. `baseline` and `predicted` are operations per second and miss
@@ -67,6 +68,7 @@ class Trial:
     may_lose: float | None = None
     displaced: float | None = 0.0
     origin_error: float = 0.0
+    weight_error: float = 0.0
 
     def take(
         self,
@@ -139,15 +141,13 @@ class Trial:
         by_sample = quantile(chance, len(self.groups)) * sample
         return max(by_sample, quantile(chance, self.series.values) * series)
 
-    def sure_bound(
-        self, alpha: float, errors: tuple[float, float] | None = None, weight_error: float = 0.0
-    ) -> float:
+    def sure_bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
         """`bound` for checks at every interval, with the errors of what `from_policy` would cost.
 
-        These are its calibration error, and the relative error of weights, `weight_error`.
+        These are its calibration error and the error of weights.
         """
         alpha /= LOOKS
-        relative = hypot(self.origin_error, weight_error)
+        relative = hypot(self.origin_error, self.weight_error)
         calibrated = quantile(chance_at(alpha, self.intervals), inf) * relative
         return hypot(self.bound(alpha, errors), calibrated * self.would_cost)
 

@@ -23,22 +23,26 @@ class FittedDemand:
 
     How much of the time of an operation is spent on waits for reads is fitted. How many reads it
     causes is measured: a fit that takes some of them for service would make the device of all
-    tenants seem faster than it is.
+    tenants seem faster than it is. `pages` are the page accesses of an operation, and
+    `reads_per_miss` of those that miss are reads.
     """
 
     fit: OnlineFit | None = None
     prior: Demand = UNKNOWN_DEMAND
     taken: int = 0
     reads_per_miss: float = 1.0
-    reads_per_op: float | None = None
+    pages: float | None = None
 
     @property
     def demand(self) -> Demand:
         """The demand as fitted so far."""
-        one = self.prior if self.fit is None else self.fit.demand
-        return Demand(
-            one.service_us, one.accesses_per_op, one.concurrency, one.error_pct, self.reads_per_op
-        )
+        one, reads = self.prior if self.fit is None else self.fit.demand, None
+        if self.pages is not None:
+            # A missed page is at most one read. Others are of direct I/O, swap or metadata, and
+            # count as far as operations seem to wait for them.
+            most = max(self.pages, one.accesses_per_op)
+            reads = min(self.pages * self.reads_per_miss, most)
+        return Demand(one.service_us, one.accesses_per_op, one.concurrency, one.error_pct, reads)
 
     def take(
         self,
@@ -82,13 +86,11 @@ class FittedDemand:
         reads show how many waits a miss causes; the ratio is kept for times in which less is read.
         None means that nothing is known.
         """
-        pages = window.accesses_per_op
+        self.pages = pages = window.accesses_per_op
         reads = window.block_reads
         if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
             return None if pages is None else pages * self.reads_per_miss
         waits = reads / window.ops / window.miss_ratio
         if pages is not None:
             self.reads_per_miss = waits / pages
-            # A missed page is at most one read. Others are of direct I/O, swap or metadata.
-            self.reads_per_op = min(waits, pages)
         return waits

@@ -20,6 +20,8 @@ from cachepilot.sense.counters import Pages
 READS_MIN = 100.0
 """Reads of the default from which the ratio counts. Counts scatter by the square root of their
 number, so the ratio is then known to a tenth."""
+BLOCKS_MIN = 2.0
+"""With fewer blocks, their scatter is not known."""
 
 
 @dataclass(slots=True)
@@ -45,12 +47,21 @@ class Ratio(Counted):
 
     Readahead serves scans with few reads and other accesses with many, so the ratio follows the mix
     of operations. `squares` are the sums of reads x reads, reads x misses and misses x misses over
-    `blocks` of `READS_MIN` reads or more. `block` is the present one.
+    `blocks` of `READS_MIN` reads or more. `block` is the present one. `scatter` is the relative
+    standard deviation of the ratio of `READS_MIN` reads, as last known; 0 if unknown.
     """
 
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
     blocks: float = 0.0
     block: Counted = field(default_factory=Counted)
+    scatter: float = 0.0
+
+    def fade(self, keep: float) -> None:
+        """Let the sums fade to the share `keep`."""
+        Counted.fade(self, keep)
+        of_reads, mixed, of_misses = self.squares
+        self.squares = keep**2 * of_reads, keep**2 * mixed, keep**2 * of_misses
+        self.blocks *= keep
 
     def add(self, pages: Pages, keep: float) -> None:
         """Add an interval, after earlier sums have faded to the share `keep`."""
@@ -58,26 +69,25 @@ class Ratio(Counted):
         self.fade(keep)
         self.take(now)
         then.take(now)
-        self.blocks *= keep
-        of_reads, mixed, of_misses = (keep**2 * one for one in self.squares)
         if then.reads >= READS_MIN:
-            of_reads += then.reads**2
-            mixed += then.reads * then.misses
-            of_misses += then.misses**2
+            of_reads, mixed, of_misses = self.squares
+            self.squares = (
+                of_reads + then.reads**2,
+                mixed + then.reads * then.misses,
+                of_misses + then.misses**2,
+            )
             self.blocks += 1.0
             self.block = Counted()
-        self.squares = of_reads, mixed, of_misses
+            if self.blocks >= BLOCKS_MIN:
+                self.scatter = self._scatter()
 
-    @property
-    def scatter(self) -> float:
-        """The relative standard deviation of the ratio of `READS_MIN` reads; 0 if unknown.
+    def _scatter(self) -> float:
+        """The relative standard deviation of the ratio of `READS_MIN` reads.
 
         It is that of a ratio estimate (Cochran 1977, chapter 6).
         """
-        if self.blocks <= 1.0 or self.misses <= 0 or self.reads <= 0:
-            return 0.0
         of_reads, mixed, of_misses = self.squares
-        ratio = self.reads / self.misses
+        ratio = self.reads / max(self.misses, 1.0)
         off = max(0.0, of_reads - 2 * ratio * mixed + ratio**2 * of_misses)
         error = sqrt(off * self.blocks / (self.blocks - 1.0)) / self.reads
         return error * sqrt(self.reads / READS_MIN)
@@ -98,7 +108,7 @@ class ReadsPerMiss(Ratio):
 
     def forget(self) -> None:
         """Forget all, as the workload changed."""
-        self.reads = self.misses = self.blocks = 0.0
+        self.reads = self.misses = self.blocks = self.scatter = 0.0
         self.squares, self.block = (0.0, 0.0, 0.0), Counted()
         self.others, self.earlier = Ratio(), Counted()
 

@@ -12,7 +12,7 @@ memory* is the limit that a tenant had when it was first seen.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -187,7 +187,8 @@ class NodeLoop:
         with timed("observe"):
             decisions += decider.observe(collected, stated)
             objectives, orders = decider.restored(collected, stated)
-            collected = self._bounded(collected, objectives)
+            told, unproven = collected, decider.unproven(collected)
+            collected = self._bounded(told, objectives)
         self.free.take(collected.time_s, collected.free_bytes, decider.is_gap)
         with timed("plan"):
             held = decider.held(collected)
@@ -198,7 +199,8 @@ class NodeLoop:
             needed = decider.least_bytes(collected, self._targets.unknown())
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone, needed)
             can_limit = "limits" in self.hello.capabilities
-            planned = plan_step(collected, fixed, config, can_limit)
+            guarded = self._bounded(told, objectives, unproven) if unproven else None
+            planned = plan_step(collected, fixed, config, can_limit, guarded)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives) | orders
             decided = decider.step(
@@ -232,10 +234,13 @@ class NodeLoop:
         self._published.later(partial(self._publish, seen, *made))
         return sent
 
-    def _bounded(self, collected: Collected, objectives: Objectives) -> Collected:
+    def _bounded(
+        self, collected: Collected, objectives: Objectives, unproven: Collection[str] = ()
+    ) -> Collected:
         """Return the collected node with each tenant's floor, first memory and calibrated curves.
 
-        Memory that is kept for missing tenants, or reserved, is not free in it.
+        Memory that is kept for missing tenants, or reserved, is not free in it. Tenants that are
+        `unproven` have all of their memory as their floor.
         """
         states = self._decider.state.tenants
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
@@ -245,7 +250,6 @@ class NodeLoop:
         missed = first_misses(states, recents)
         beside = beside_away(collected, self._decider.state.away)
         beside = beside_reserved(beside, self.reserved)
-        unproven = self._decider.unproven(collected)
         return protected(beside, objectives, share, first_bytes, curves, sure, missed, unproven)
 
     def _wait_us(self) -> float:

@@ -15,7 +15,7 @@ from cachepilot.domain.snapshot import Snapshot
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.protection import with_protection_back
-from cachepilot.plan.plan import plan
+from cachepilot.plan.plan import BEYOND, plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
 from cachepilot.plan.slo_outcomes import meets, part_reached
@@ -170,11 +170,16 @@ def _restored(collected: Collected, planned: Planned, share: float) -> Planned |
     return replace(planned, plan=found, snapshot=snapshot, restored=cgroups)
 
 
+def _is_beyond(found: Plan) -> bool:
+    return any(one.startswith(BEYOND) for one in found.notes)
+
+
 def plan_step(
     collected: Collected,
     objectives: Objectives,
     config: NodeConfig,
     can_limit: bool,
+    guarded: Collected | None = None,
 ) -> Planned:
     """Return the plan of a node: the limits that it should have in the end, and the policies.
 
@@ -185,10 +190,17 @@ def plan_step(
     limit stays, `problem` gives the reason, and only policies are planned. The same holds without
     `can_limit`.
 
+    `guarded` is the same node with higher floors for tenants whose policy is on trial. They count
+    if there is room for them, beside pins and whatever else must not be changed.
+
     Raises InputError for input that no plan can be made of.
     """
     if not can_limit:
         return _where_they_are(collected, objectives, config.planner, NO_LIMITS)
+    if guarded is not None:
+        planned = plan_step(guarded, objectives, config, can_limit)
+        if not planned.problem and not _is_beyond(planned.plan):
+            return planned
     planner, least_gain = in_the_end(config.planner), config.decide.least_gain
     try:
         found = plan(collected.snapshot, objectives, planner)

@@ -140,8 +140,7 @@ def why_floor(seen: Seen, objective: Objective) -> str:
     if objective.mode is not Mode.AUTO or above or objective.memory_min is not None:
         return ""
     if floor > seen.wire.floor_bytes:
-        why = "least_share of its first memory, or what it has while its policy is on trial"
-        return f"at its protected least of {human_bytes(floor)} ({why})"
+        return f"at its protected least of {human_bytes(floor)} (least_share of its first memory)"
     return f"at its floor of {human_bytes(floor)} (what cannot be reclaimed, and a margin)"
 
 

@@ -154,7 +154,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         rank, new_load = _rank(problem, allocation)
         if best is None or rank > best.rank:
             best = _Found(rank, allocation)
-        time_us = problem.model.per_miss / problem.model.accesses + new_load.wait_us
+        time_us = problem.model.per_miss / problem.model.per_wait + new_load.wait_us
         if abs(new_load.wait_us - load.wait_us) <= AGREEMENT * float(time_us.min()):
             break
         load = new_load
