@@ -46,6 +46,13 @@ def _most_worth(problem: Problem, options: Options) -> Allocation:
     return replace(found, bound=choice.bound if exact else None)
 
 
+def _read_us(problem: Problem, wait_us: float) -> float:
+    """The time of a device read with this wait; inf if throughput does not depend on it."""
+    idle_us, per_wait = problem.model.per_miss, problem.model.per_wait
+    found = np.divide(idle_us, per_wait, out=np.full_like(idle_us, np.inf), where=per_wait > 0)
+    return float(found.min()) + wait_us
+
+
 def _giving(problem: Problem) -> Problem:
     """Let tenants that have more than their keep give memory by their curves alone.
 
@@ -154,8 +161,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         rank, new_load = _rank(problem, allocation)
         if best is None or rank > best.rank:
             best = _Found(rank, allocation)
-        time_us = problem.model.per_miss / problem.model.per_wait + new_load.wait_us
-        if abs(new_load.wait_us - load.wait_us) <= AGREEMENT * float(time_us.min()):
+        if abs(new_load.wait_us - load.wait_us) <= AGREEMENT * _read_us(problem, new_load.wait_us):
             break
         load = new_load
     assert best is not None
