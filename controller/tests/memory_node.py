@@ -93,9 +93,11 @@ class Node:
 
     def begin(self) -> MemoryChange:
         """Run until a change begins, and return it."""
-        while self.state.change is None:
+        for _ in range(10_000):
+            if self.state.change is not None:
+                return self.state.change
             self.run(1)
-        return self.state.change
+        raise AssertionError("no change of memory begins")
 
 
 def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:

@@ -213,17 +213,27 @@ def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
 
 
 def stop(state: MemoryState, seen: MemoryInterval) -> None:
-    """Leave limits of a forced change where they are, once the plan gives its receivers no more.
+    """Leave limits of a forced change where they are, once its receivers have what they need.
 
-    With every step more is known of what they need.
+    That is so if they lack nothing at their present limits, or if the plan gives them no more. With
+    every step more is known of what they need. More than that needs evidence. A change whose limits
+    also move for a gain, or that an operator or a bound forces, is carried out as far as planned.
     """
     change = state.change
     if change is None or not change.forced or change.members.keys() - seen.tenants.keys():
         return
-    growing = _growing(change, seen)
-    is_free = seen.free_bytes >= PAGE_BYTES
-    served = ((one.grows and one.is_step) or (is_free and one.needs) for one in growing)
-    if growing and not any(served):
+    members = change.members.values()
+    to_the_end = seen.is_forced or any(one.meant_bytes is not None for one in members)
+    is_free, is_growing, is_served = seen.free_bytes >= PAGE_BYTES, False, False
+    for name, member in change.members.items():
+        one = seen.tenants[name]
+        if member.to_bytes < one.limit_bytes + PAGE_BYTES:
+            continue
+        is_growing = True
+        # A giving tenant that gets back what nobody needs any more gets all of it.
+        is_due = to_the_end or one.lacks or member.to_bytes <= member.from_bytes
+        is_served |= (one.grows and one.is_step and is_due) or (is_free and one.needs)
+    if is_growing and not is_served:
         for name, member in change.members.items():
             member.to_bytes = seen.tenants[name].limit_bytes
 

@@ -118,6 +118,11 @@ class MemoryTenant:
         return replace(self, swaps=True, error_at=lambda _: error, reread_at=lambda _: reread_s)
 
     @property
+    def lacks(self) -> bool:
+        """Whether it lacks a part of its SLO, of the margin above it, or of what it keeps."""
+        return self.needs or self.is_short or self.aimed < 1 or self.below > 0
+
+    @property
     def grows(self) -> bool:
         """Whether the plan gives it memory."""
         return self.planned_bytes > self.limit_bytes
