@@ -17,6 +17,7 @@ from cachepilot.domain.objectives.objective import (
     Objectives,
 )
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
+from cachepilot.domain.objectives.workload import workload_pattern
 from cachepilot.errors import InputError
 from cachepilot.sizes import Size
 
@@ -27,7 +28,8 @@ NUMBERS = st.floats(1e-6, 1e6) | st.integers(1, 10**6).map(float)
 
 def _is_name(text: str) -> bool:
     try:
-        cgroup_pattern(text)
+        if workload_pattern(text) is None:
+            cgroup_pattern(text)
     except InputError:
         return False
     return True
