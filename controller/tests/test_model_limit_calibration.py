@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, Demand
@@ -12,6 +12,8 @@ from cachepilot.model.corrected_curves import Corrections
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
+    LEVEL_MOST,
+    NEAR_SHARE,
     Anchor,
     Done,
     LimitCalibration,
@@ -120,9 +122,13 @@ def test_a_cliff_below_its_predicted_size_is_unknown_below_the_measured_limit() 
 
 
 @given(st.floats(-0.3, 0.3), st.floats(16, 200))
+@example(-0.25, 125.0)
+@example(0.25, 127.0)
 def test_a_new_limit_keeps_its_prediction_until_it_is_measured(
     off: float, limit_mib: float
 ) -> None:
+    # Nearly the same limit counts as the measured one, with a cliff that was found there.
+    assume(abs(limit_mib - 128) > 128 * 2 * NEAR_SHARE or off > -LEVEL_MOST)
     found = learnt(128, 0.5 + off, 0.5)
     before = corrected(0.5, int(limit_mib * MIB), found.shifts(DEMAND))
     learn(found, limit_mib, before, 0.5, 1)
