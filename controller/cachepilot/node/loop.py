@@ -12,7 +12,7 @@ memory* is the limit that a tenant had when it was first seen.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -187,8 +187,7 @@ class NodeLoop:
         with timed("observe"):
             decisions += decider.observe(collected, stated)
             objectives, orders = decider.restored(collected, stated)
-            told, unproven = collected, decider.unproven(collected)
-            collected = self._bounded(told, objectives)
+            collected, guarded = self._bounded(collected, objectives)
         self.free.take(collected.time_s, collected.free_bytes, decider.is_gap)
         with timed("plan"):
             held = decider.held(collected)
@@ -199,7 +198,6 @@ class NodeLoop:
             needed = decider.least_bytes(collected, self._targets.unknown())
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone, needed)
             can_limit = "limits" in self.hello.capabilities
-            guarded = self._bounded(told, objectives, unproven) if unproven else None
             planned = plan_step(collected, fixed, config, can_limit, guarded)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives) | orders
@@ -235,12 +233,13 @@ class NodeLoop:
         return sent
 
     def _bounded(
-        self, collected: Collected, objectives: Objectives, unproven: Collection[str] = ()
-    ) -> Collected:
+        self, collected: Collected, objectives: Objectives
+    ) -> tuple[Collected, Collected | None]:
         """Return the collected node with each tenant's floor, first memory and calibrated curves.
 
-        Memory that is kept for missing tenants, or reserved, is not free in it. Tenants that are
-        `unproven` have all of their memory as their floor.
+        Memory that is kept for missing tenants, or reserved, is not free in it. The second node is
+        the same with all of their memory as the floor of tenants whose policy is unproven, None if
+        there are none.
         """
         states = self._decider.state.tenants
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
@@ -248,9 +247,11 @@ class NodeLoop:
         sure = certain(collected, objectives, states, recents)
         curves = calibrated(collected, self._decider.shifts, recents)
         missed = first_misses(states, recents)
+        unproven = self._decider.unproven(collected)
         beside = beside_away(collected, self._decider.state.away)
         beside = beside_reserved(beside, self.reserved)
-        return protected(beside, objectives, share, first_bytes, curves, sure, missed, unproven)
+        known = beside, objectives, share, first_bytes, curves, sure, missed
+        return protected(*known), protected(*known, unproven) if unproven else None
 
     def _wait_us(self) -> float:
         """The time that a device read waits by the last plan, microseconds; 0 without a plan."""

@@ -68,11 +68,10 @@ def protected(
     """Return the node with protected floors, first memories, curves and first miss ratios set.
 
     A floor leaves a tenant `share` of its first memory, and all of its present memory if its policy
-    is `unproven`. If the budget has no room for all floors,
-    each is raised by the same part of what it lacks. A floor never exceeds the present limit, so
-    that it makes no tenant grow: one that fell below its protected memory for an SLO gets it back
-    by `with_protection_back`. With the goal `least_memory` no floor is raised for a share, because
-    the operator asks for memory to be taken.
+    is `unproven`. If the budget has no room for all floors, each is raised by the same part of what
+    it lacks. A floor never exceeds the present limit, so that it makes no tenant grow: one that
+    fell below its protected memory for an SLO gets it back by `with_protection_back`. With the goal
+    `least_memory` no floor is raised for a share, because the operator asks for memory to be taken.
     """
     if objectives.goal is Goal.LEAST_MEMORY:
         share = 0.0

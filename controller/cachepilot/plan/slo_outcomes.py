@@ -13,8 +13,6 @@ from cachepilot.readable import number, numbers
 
 MARGIN = 1e-6
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
-
-
 WAIT_TOLD_US = 1.0
 """A shorter wait of device reads is not worth a word."""
 

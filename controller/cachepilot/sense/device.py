@@ -23,6 +23,7 @@ HALF_LIFE_S = 40.0
 FULL_SHARE = 0.95
 """Share of the capacity from which waits are those of a device that serves no more reads."""
 QUEUEING_MIN_US = 1e-3
+"""A factor below this is no queueing: a far smaller one could not be computed with."""
 
 
 class DeviceModel:

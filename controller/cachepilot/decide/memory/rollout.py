@@ -194,11 +194,11 @@ def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> li
     return _end(state, seen, Event.KEPT, told)
 
 
-def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
+def _growing(change: MemoryChange, seen: MemoryInterval) -> list[tuple[MemoryTenant, Member]]:
     """Members that are to get more than they have, by at least a page."""
     there = change.members.keys() & seen.tenants.keys()
-    found = ((seen.tenants[name], change.members[name].to_bytes) for name in there)
-    return [one for one, to_bytes in found if to_bytes >= one.limit_bytes + PAGE_BYTES]
+    found = ((seen.tenants[name], change.members[name]) for name in there)
+    return [(one, to) for one, to in found if to.to_bytes >= one.limit_bytes + PAGE_BYTES]
 
 
 def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -209,7 +209,7 @@ def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
     """
     growing = _growing(change, seen)
     is_late = seen.is_forced or change.waited_s >= FILLED_S
-    return bool(growing) and not is_late and all(one.is_filling for one in growing)
+    return bool(growing) and not is_late and all(one.is_filling for one, _ in growing)
 
 
 def stop(state: MemoryState, seen: MemoryInterval) -> None:
@@ -222,18 +222,16 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
     change = state.change
     if change is None or not change.forced or change.members.keys() - seen.tenants.keys():
         return
-    members = change.members.values()
+    members, growing = change.members.values(), _growing(change, seen)
     to_the_end = seen.is_forced or any(one.meant_bytes is not None for one in members)
-    is_free, is_growing, is_served = seen.free_bytes >= PAGE_BYTES, False, False
-    for name, member in change.members.items():
-        one = seen.tenants[name]
-        if member.to_bytes < one.limit_bytes + PAGE_BYTES:
-            continue
-        is_growing = True
+    is_free = seen.free_bytes >= PAGE_BYTES
+    served = (
         # A giving tenant that gets back what nobody needs any more gets all of it.
-        is_due = to_the_end or one.lacks or member.to_bytes <= member.from_bytes
-        is_served |= (one.grows and one.is_step and is_due) or (is_free and one.needs)
-    if is_growing and not is_served:
+        (one.grows and one.is_step and (to_the_end or one.lacks or to.to_bytes <= to.from_bytes))
+        or (is_free and one.needs)
+        for one, to in growing
+    )
+    if growing and not any(served):
         for name, member in change.members.items():
             member.to_bytes = seen.tenants[name].limit_bytes
 
