@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.model.calibration import SCATTER
+from cachepilot.model.gain import LEAST_INTERVALS
 from cachepilot.sense.counterfactuals import Counterfactual
 
 NAMES = ("default", "arc", "lru", "mru")

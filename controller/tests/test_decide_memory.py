@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from memory_node import MIB, Node, Tenant, pair, worth
 
-from cachepilot.decide.gain import LEAST_INTERVALS, Gain
 from cachepilot.domain.decisions import Event
+from cachepilot.model.gain import LEAST_INTERVALS, Gain
 from cachepilot.sense.filling import FILLED_S
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving, step, unchanged
 
-from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
+from cachepilot.decide.config import IDLE_S
 from cachepilot.decide.rollout import EFFECT_S, RETRY_S
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settling
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Event
+from cachepilot.model.gain import LEAST_INTERVALS
 
 
 def test_a_policy_that_is_refused_is_barred_for_a_time() -> None:

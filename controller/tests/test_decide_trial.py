@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
 from cachepilot.decide.state import Interval
 from cachepilot.decide.trial import READ_ANEW, Trial
 from cachepilot.domain.decisions import Event
+from cachepilot.model.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
 
 COST = 100.0
 WOULD = 1e7

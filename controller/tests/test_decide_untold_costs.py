@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from deciding import ACCESSES, CACHE_PAGES, World, kinds, step
 
-from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.config import IDLE_S, DecideConfig
 from cachepilot.decide.costs import COLLECTED, WORST, cost_share
 from cachepilot.decide.evidence import SETTLING
-from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Event
+from cachepilot.model.gain import LEAST_INTERVALS
 
 SWITCHED = DecideConfig().switch_share * CACHE_PAGES
 

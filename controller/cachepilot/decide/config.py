@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from cachepilot.ranges import Ranges, check_ranges
 
+IDLE_S = 600.0
+"""A change for which nothing could be measured for this long is given up."""
+
 RANGES: Ranges = {
     "loss_share": (0.0, 0.5),
     "reserve_s": (0.0, 86_400.0),

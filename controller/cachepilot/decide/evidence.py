@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from cachepilot.decide import costs
 from cachepilot.decide.batch import Batch, calibrate
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import quantiles
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.model.climb import Climbs
+from cachepilot.model.gain import quantiles
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 

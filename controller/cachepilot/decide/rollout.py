@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rollout of a change of policy: ordered, live (on trial), then confirmed or undone."""
 
-from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.config import IDLE_S, DecideConfig
 from cachepilot.decide.costs import WORST
 from cachepilot.decide.evidence import SETTLING, Evidence
-from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.state import Interval, PolicyState, is_rollback
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Decision, Event
+from cachepilot.model.gain import LEAST_INTERVALS
 from cachepilot.sense.counterfactuals import DEFAULT
 
 RETRY_S = 600.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.model.climb import Climb
+from cachepilot.model.gain import LEAST_INTERVALS
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 from cachepilot.tables import Table

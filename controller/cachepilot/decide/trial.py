@@ -6,7 +6,7 @@ from math import hypot, inf, sqrt
 
 import numpy as np
 
-from cachepilot.decide.gain import LEAST_INTERVALS, LOOKS, Gain, chance_at, quantile
+from cachepilot.model.gain import LEAST_INTERVALS, LOOKS, Gain, chance_at, quantile
 from cachepilot.sense.counterfactuals import Floats
 
 READ_ANEW = 2

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import hypot, sqrt
 
 from cachepilot.model.calibration import FORGOTTEN_S
+from cachepilot.model.gain import Gain
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sense.counters import Pages
 
@@ -46,51 +47,33 @@ class Ratio(Counted):
     """The sums of one policy, and by how much their ratio differs from time to time.
 
     Readahead serves scans with few reads and other accesses with many, so the ratio follows the mix
-    of operations. `squares` are the sums of reads x reads, reads x misses and misses x misses over
-    `blocks` of `READS_MIN` reads or more. `block` is the present one. `scatter` is the relative
-    standard deviation of the ratio of `READS_MIN` reads, as last known; 0 if unknown.
+    of operations. `series` are the sums over blocks of `READS_MIN` reads or more, and `block` is
+    the present one. `scatter` is the relative standard deviation of the ratio of `READS_MIN` reads,
+    as last known; 0 if unknown.
     """
 
-    squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    blocks: float = 0.0
+    series: Gain = field(default_factory=Gain)
     block: Counted = field(default_factory=Counted)
     scatter: float = 0.0
 
     def fade(self, keep: float) -> None:
         """Let the sums fade to the share `keep`."""
         Counted.fade(self, keep)
-        of_reads, mixed, of_misses = self.squares
-        self.squares = keep**2 * of_reads, keep**2 * mixed, keep**2 * of_misses
-        self.blocks *= keep
+        self.series.fade(keep)
 
     def add(self, pages: Pages, keep: float) -> None:
         """Add an interval, after earlier sums have faded to the share `keep`."""
-        now, then = Counted(pages.reads, pages.misses), self.block
+        now = Counted(pages.reads, pages.misses)
         self.fade(keep)
         self.take(now)
-        then.take(now)
-        if then.reads >= READS_MIN:
-            of_reads, mixed, of_misses = self.squares
-            self.squares = (
-                of_reads + then.reads**2,
-                mixed + then.reads * then.misses,
-                of_misses + then.misses**2,
-            )
-            self.blocks += 1.0
-            self.block = Counted()
-            if self.blocks >= BLOCKS_MIN:
-                self.scatter = self._scatter()
-
-    def _scatter(self) -> float:
-        """The relative standard deviation of the ratio of `READS_MIN` reads.
-
-        It is that of a ratio estimate (Cochran 1977, chapter 6).
-        """
-        of_reads, mixed, of_misses = self.squares
-        ratio = self.reads / max(self.misses, 1.0)
-        off = max(0.0, of_reads - 2 * ratio * mixed + ratio**2 * of_misses)
-        error = sqrt(off * self.blocks / (self.blocks - 1.0)) / self.reads
-        return error * sqrt(self.reads / READS_MIN)
+        self.block.take(now)
+        if self.block.reads < READS_MIN:
+            return
+        self.series.take(self.block.reads, self.block.misses)
+        self.block = Counted()
+        if self.series.values >= BLOCKS_MIN:
+            reads = self.series.total
+            self.scatter = self.series.standard_error() / reads * sqrt(reads / READS_MIN)
 
 
 @dataclass(slots=True)
@@ -108,8 +91,8 @@ class ReadsPerMiss(Ratio):
 
     def forget(self) -> None:
         """Forget all, as the workload changed."""
-        self.reads = self.misses = self.blocks = self.scatter = 0.0
-        self.squares, self.block = (0.0, 0.0, 0.0), Counted()
+        self.reads = self.misses = self.scatter = 0.0
+        self.series, self.block = Gain(), Counted()
         self.others, self.earlier = Ratio(), Counted()
 
     def follow(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:

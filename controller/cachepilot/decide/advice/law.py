@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import LEAST_INTERVALS, Gain, chance_at, quantile
 from cachepilot.decide.memory.state import MemoryInterval
 from cachepilot.decide.memory.step import cost_of, owed_rate, sure_gains
+from cachepilot.model.gain import LEAST_INTERVALS, Gain, chance_at, quantile
 
 GIVEN_UP_INTERVALS = 300
 """After so many intervals the rival is given up; the plan of that time may be the next rival."""

@@ -4,9 +4,9 @@
 from math import inf
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.memory.state import Member, MemoryChange, MemoryInterval, MemoryTenant
 from cachepilot.domain.objectives.objective import Goal
+from cachepilot.model.gain import LEAST_INTERVALS
 from cachepilot.sizes import human_bytes
 
 LOSS_COSTS = 2.0

@@ -3,8 +3,7 @@
 
 from collections.abc import Mapping
 
-from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
+from cachepilot.decide.config import IDLE_S, DecideConfig
 from cachepilot.decide.memory import judging
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
@@ -18,6 +17,7 @@ from cachepilot.decide.memory.state import (
 from cachepilot.decide.memory.waits import Wait, wait_of
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Goal
+from cachepilot.model.gain import LEAST_INTERVALS, Gain
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
 
@@ -236,9 +236,9 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
             member.to_bytes = seen.tenants[name].limit_bytes
 
 
-def _stands(change: MemoryChange, seen: MemoryInterval) -> bool:
-    """Whether no limit has moved for ARRIVED_INTERVALS intervals in which all were requested."""
-    return seen.time_s - change.moved_s >= ARRIVED_INTERVALS * seen.elapsed_s
+def stands(change: MemoryChange, seen: MemoryInterval, intervals: int = ARRIVED_INTERVALS) -> bool:
+    """Whether no limit has moved for so many intervals in which limits were requested."""
+    return seen.time_s - change.moved_s >= intervals * seen.elapsed_s
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -252,7 +252,7 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
         change.moved_s = seen.time_s
     passed_s = seen.time_s - change.moved_s
     is_there = all(is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
-    is_there = is_there or _stands(change, seen)
+    is_there = is_there or stands(change, seen)
     # If all members only give memory, no page cache has to fill.
     members = change.members.values()
     grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for m in members)
@@ -269,7 +269,7 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
 
     While a giving tenant is stuck, the receiving ones are not listed: they wait for its memory.
     """
-    if not _stands(change, seen):
+    if not stands(change, seen):
         return []
     there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
     ends = {name: change.members[name].to_bytes for name in there}

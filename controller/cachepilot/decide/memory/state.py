@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cachepilot.decide.gain import Gain
 from cachepilot.decide.memory.waits import Wait
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting, against_prediction
+from cachepilot.model.gain import Gain
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 

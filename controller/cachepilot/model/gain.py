@@ -16,8 +16,6 @@ LOOKS = 3.0
 check from the fifth interval to the ninth 2.9 times as often as at a single one, and less often
 later."""
 AUTOCORRELATION_MAX = 0.95
-IDLE_S = 600.0
-"""A change for which nothing could be measured for this long is given up."""
 
 
 def quantile(chance: float, values: float) -> float:
@@ -78,6 +76,14 @@ class Gain:
         self.by_base += gained * base
         self.base_squares += base * base
         self.before = gained, base
+
+    def fade(self, keep: float) -> None:
+        """Let the sums fade to the share `keep`; products fade as its square."""
+        self.total, self.base = keep * self.total, keep * self.base
+        self.squares, self.by_base = keep**2 * self.squares, keep**2 * self.by_base
+        self.base_squares *= keep**2
+        gains, mixed, bases = self.lagged
+        self.lagged = keep**2 * gains, keep**2 * mixed, keep**2 * bases
 
     def standard_error(self) -> float:
         """The standard error of the sum, from how gains differ from their share of the base.
