@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration: measured over predicted misses of each policy. The first is the default."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
 
@@ -111,7 +112,7 @@ def test_while_little_is_known_of_the_default_the_policy_in_force_stands_for_it(
     assert known_for(1, 2.0, 3, unknown()).factors(1) == pytest.approx([2.0, 2.0, 2.0])
     both = known_for(1, 2.0, 100, known_for(0, 1.0, 2, unknown()))
     default, in_force, other = both.factors(1)
-    assert 1.2 < default == other < in_force < 2.0
+    assert 1.2 < default < other < in_force < 2.0
 
 
 def test_the_policy_in_force_says_little_of_a_default_that_is_known() -> None:
@@ -125,7 +126,41 @@ def test_measurements_as_long_as_the_prior_count_half() -> None:
     found = calibration(
         [100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3, [0.0] * 3
     )
-    assert found.factors(0) == pytest.approx([1.0, 2.0, 1.0])
+    assert found.factors(0)[:2] == pytest.approx([1.0, 2.0])
+
+
+def tried(ratios: Sequence[float], pages: float = 1e9) -> Calibration:
+    """The default missed as predicted, and tried policies so many times as much; one is untried."""
+    known = [1.0, *ratios]
+    return calibration(
+        [*(pages * one for one in known), 0.0],
+        [*(pages for _ in known), 0.0],
+        [*(1e9 for _ in known), 0.0],
+        [0.0] * (len(known) + 1),
+        [0.0] * (len(known) + 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"), [([], 1.0), ([2.0], 1.5), ([2.0, 2.0], 1 + 2 / 3), ([0.5, 2.0], 7 / 6)]
+)
+def test_untried_policies_are_expected_to_be_as_wrong_as_those_that_were_tried(
+    ratios: list[float], expected: float
+) -> None:
+    assert tried(ratios).factors(0)[-1] == pytest.approx(expected)
+
+
+def test_few_pages_and_misplaced_cliffs_tell_nothing_of_other_policies() -> None:
+    assert tried([2.0], pages=1.0).factors(0)[-1] == pytest.approx(1.0, abs=0.02)
+    assert tried([40.0]).factors(0)[-1] == pytest.approx(1.0)
+
+
+def test_what_others_missed_does_not_come_back_as_an_error_of_the_policy_in_force() -> None:
+    """Otherwise a policy that failed seems better than the one in force, and is tried again."""
+    found = calibration(
+        [100.0, 100.0, 200.0], [100.0, 100.0, 100.0], [1e9, 40.0, 60.0], [0.0] * 3, [0.0] * 3
+    )
+    assert found.factors(1)[1] < 1.01
 
 
 @given(st.floats(0.05, 20.0), INDEX)

@@ -19,13 +19,16 @@ from cachepilot.tables import Table, stacked, unstack
 Ints = NDArray[np.int64]
 
 PRIOR_S = 5.0
-"""Weight, in seconds, of the prior that a policy's predictions are as wrong as the default's."""
+"""Weight, in seconds, of the prior that a policy's predictions are as wrong as those of others."""
 SHOWN_S = 60.0
 """Seconds of measurement for which the trial of an undone policy counts at least."""
 RATE_HALF_LIFE_S = 13.5
 FORGOTTEN_S = 3600.0
 """Half-life, in seconds, of what is known of policies that are not in force."""
 
+TOLD_PAGES = 100.0
+"""With so many predicted pages a policy's error tells half of what it may tell of other policies.
+Counts scatter by the square root of their number, so its factor is then known to a tenth."""
 FACTOR_MOST = 4.0
 """Misses beyond so many times the prediction are not in proportion to it."""
 
@@ -41,9 +44,9 @@ LEAST_PAGES = 1e-100
 class Calibration(Table):
     """The calibration of one tenant: a factor and an offset per policy, the default first.
 
-    A policy that was never in force is assumed to be as wrong as the default. Most errors, such as
-    those of sampling, readahead, or accesses that are not seen, are the same for all policies. What
-    is known to differ is `weight`: see `Calibrations`.
+    Most errors, such as those of sampling, readahead, or accesses that are not seen, are the same
+    for all policies. A policy that was never in force is therefore assumed to be as wrong as the
+    default, and as the policies that were: see `_priors`.
     `values` has a column per policy and these rows: `MEASURED` and `PREDICTED` are pages missed in
     the last `SECONDS` in force, in which there were so many `ACCESSES`. `SCATTER` is the variance
     of the measured misses beyond that of the sample. `RATE` are predicted misses per second.
@@ -85,13 +88,14 @@ class Calibration(Table):
         if predicted <= 0:
             return
         now, at = Calibrations(stacked([self]), np.array([weight])), np.array([then])
-        found = now.factors(at)[0]
-        expected = found[index] * predicted + now.offsets(at)[0, index] * accesses
+        found = now.factors(at)[0, index]
+        expected = found * predicted + now.offsets(at)[0, index] * accesses
         if expected >= factor * predicted:
             return
         seconds = self.values[SECONDS, index] = max(self.values[SECONDS, index], SHOWN_S)
-        prior = PRIOR_S / seconds
-        ratio = factor * (1 + prior) - prior * weight * float(found[0])
+        now = Calibrations(stacked([self]), np.array([weight]))
+        prior = float(now.priors(at)[0, index])
+        ratio = factor + (factor - prior) * PRIOR_S / seconds
         self.values[MEASURED, index] = ratio * max(predicted, 1.0)
 
 
@@ -99,9 +103,8 @@ class Calibration(Table):
 class Calibrations:
     """The calibrations of many tenants with equally many policies, with a leading tenant axis.
 
-    The argument `index`, shape (tenants,), is the policy in force of each tenant. The factors of
-    policies that were never in force are expected to be `weight` times the default's, shape
-    (tenants,).
+    The argument `index`, shape (tenants,), is the policy in force of each tenant. If no other
+    policy was in force, factors are expected to be `weight` times the default's, shape (tenants,).
     """
 
     values: Floats
@@ -140,16 +143,35 @@ class Calibrations:
 
     def factors(self, index: Ints) -> Floats:
         """Measured over predicted misses, at most `FACTOR_MOST`, shape (tenants, policies)."""
+        return _expected(*self._ratios(), *self._factor_priors(index))
+
+    def priors(self, index: Ints) -> Floats:
+        """Factors that are expected without a policy's own measurements, of the same shape."""
+        return self._factor_priors(index)[1]
+
+    def _factor_priors(self, index: Ints) -> tuple[Floats, Floats]:
+        known, found = self._ratios()
+        default = _default(known, found, index, 1.0, self.weight)
+        measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
+        # A misplaced cliff is an error of one policy alone.
+        is_cliff = measured > FACTOR_MOST * np.maximum(predicted, 1.0)
+        tells = np.where(is_cliff, 0.0, predicted / (predicted + TOLD_PAGES))
+        return default, _priors(known, found, default, self.weight, tells)
+
+    def _ratios(self) -> tuple[Floats, Floats]:
         predicted = self.values[:, PREDICTED]
         known = np.where(predicted > 0, self.values[:, SECONDS], 0.0)
         # A prediction of less than a page says nothing of the ratio.
         ratio = self.values[:, MEASURED] / np.maximum(predicted, 1.0)
-        return _expected(known, np.minimum(ratio, FACTOR_MOST), index, 1.0, self.weight)
+        return known, np.minimum(ratio, FACTOR_MOST)
 
     def offsets(self, index: Ints) -> Floats:
         """Misses per access beyond those that factors explain, shape (tenants, policies)."""
         known = np.where(self.values[:, ACCESSES] > 0, self.values[:, SECONDS], 0.0)
-        return _expected(known, self._beyond(), index, 0.0, np.ones(len(index)))
+        beyond = self._beyond()
+        default = _default(known, beyond, index, 0.0, np.ones(len(index)))
+        # A misplaced cliff is an error of one policy alone.
+        return _expected(known, beyond, default, default[:, None])
 
     def default_offset_alone(self) -> Floats:
         """The default's offset by its own measurements, whatever is in force, shape (tenants,)."""
@@ -198,13 +220,21 @@ class Calibrations:
         known[rows, :, index] = now
 
 
-def _expected(known: Floats, found: Floats, index: Ints, nothing: float, weight: Floats) -> Floats:
+def _expected(known: Floats, found: Floats, default: Floats, priors: Floats) -> Floats:
     """Values that are expected of all policies, shape (tenants, policies).
 
-    `found` are the values measured in `known` seconds. Without any measurement, `nothing` is
-    expected of the default. The default and the policy in force are each the prior of the other,
-    which makes two linear equations. The default is the prior of all other policies. Their values
-    are expected to be `weight` times the default's.
+    `found` are the values measured in `known` seconds, and `priors` what is expected without them.
+    """
+    expected = (known * found + PRIOR_S * priors) / (known + PRIOR_S)
+    expected[:, 0] = default
+    return np.asarray(expected)
+
+
+def _default(known: Floats, found: Floats, index: Ints, nothing: float, weight: Floats) -> Floats:
+    """The value expected of the default, shape (tenants,); `nothing` without any measurement.
+
+    The default and the policy in force are each the prior of the other, which makes two linear
+    equations. The value of the policy in force is expected to be `weight` times the default's.
     """
     rows = np.arange(len(index))
     mine, theirs, default = known[rows, index], known[:, 0], found[:, 0]
@@ -215,8 +245,24 @@ def _expected(known: Floats, found: Floats, index: Ints, nothing: float, weight:
     in_force = (in_force + theirs * shrunk * default) / np.where(is_known, known_s, 1.0)
     both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, nothing)
     alone = np.where(theirs > 0, default, nothing)
-    default = np.where(index == 0, alone, both)
-    others = np.minimum(weight * default, np.maximum(FACTOR_MOST, default))
-    expected = (known * found + PRIOR_S * others[:, None]) / (known + PRIOR_S)
-    expected[:, 0] = default
-    return np.asarray(expected)
+    return np.where(index == 0, alone, both)
+
+
+def _priors(known: Floats, found: Floats, default: Floats, weight: Floats, tells: Floats) -> Floats:
+    """The factors that are expected before they are measured, shape (tenants, policies).
+
+    The error of a policy's prediction has a part that all policies but the default share, and one
+    of its own; nothing tells which is larger. If their variances are equal, the best guess of the
+    next error is the sum of k known ones over k + 1. A policy that was not in force is therefore
+    expected at the mean of `weight` times the default's factor and of the factors of those that
+    were, each by the share `tells`. That fades as it is measured itself: errors of others must not
+    come back as its own. Factors count with the weight that pages had when they were missed.
+    """
+    alike = np.minimum(weight * default, np.maximum(FACTOR_MOST, default))[:, None]
+    own = known / (known + PRIOR_S)
+    told = own * tells
+    told[:, 0] = 0.0
+    off = told * (found - alike)
+    others = off.sum(axis=1, keepdims=True) - off
+    count = told.sum(axis=1, keepdims=True) - told
+    return np.asarray(alike + (1 - own) * others / (1 + count))
