@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Demand, Device
-from cachepilot.model.fitting import Observation, OnlineFit, predicted_ops
+from cachepilot.model.fitting import SERVICE_SHARE_MIN, Observation, OnlineFit, predicted_ops
 from cachepilot.model.throughput import ModelKind, throughput_model
 
 TENANTS = snapshot(3, tenants=5, policies=1).tenants
@@ -139,6 +139,17 @@ def test_outliers_do_not_carry_the_fit_away() -> None:
     found = fit(seen, Demand(100, 6, 2))
     assert found.service_us == pytest.approx(80, rel=0.3)
     assert found.accesses_per_op == pytest.approx(4, rel=0.15)
+
+
+def test_a_tenant_that_always_missed_is_not_predicted_to_be_infinitely_fast_without_misses() -> (
+    None
+):
+    """Its operations wait for reads all the time that they take, so no service is left."""
+    truth = Demand(1e-3, 4)
+    seen = _observations(truth, 100, 0.02, seed=1)
+    fastest = max(one.throughput_ops for one in seen)
+    most = predicted_ops(fit(seen, truth), Observation(1.0, 0.0, 150.0))
+    assert fastest < most <= fastest / SERVICE_SHARE_MIN * (1 + 1e-6)
 
 
 def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None:

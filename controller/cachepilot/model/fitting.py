@@ -39,7 +39,9 @@ from the second on, observations alone decide."""
 DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of a normal distribution."""
 SERVICE_SHARE_MIN = 0.02
-"""Least share of service in the time of an operation, while it cannot be told apart."""
+"""Least share of service in the time of an operation: of a typical one while service cannot be told
+apart, and of the shortest one otherwise. Shorter service is noise, and would promise any gain to a
+tenant that no longer misses."""
 SERVICE_US_MIN = 1e-3
 LOW, HIGH = (SERVICE_US_MIN, 1e-6), (1e12, 1e12)
 """Bounds of the service time, microseconds, and of accesses per operation."""
@@ -186,7 +188,9 @@ class OnlineFit:
             start = self._solution or (start_us, prior.accesses_per_op)
             weights, weight = ROOT_WEIGHTS[-len(seen) :] / SOFT, _prior_weight(log_seen) / SOFT
             believed = prior.accesses_per_op, weight
-            self._solution = fit_split(log_seen, misses_us, weights, believed, start, LOW, HIGH)
+            least_us = SERVICE_SHARE_MIN * float(time_us.min())
+            low = min(max(LOW[0], least_us), HIGH[0]), LOW[1]
+            self._solution = fit_split(log_seen, misses_us, weights, believed, start, low, HIGH)
         else:
             self._solution = None
         service_us, accesses = (
