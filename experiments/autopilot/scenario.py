@@ -85,7 +85,7 @@ class Scenario:
         for tenant in self.tenants:
             lines += ["", "[[tenant]]", f'cgroup = "/{AUTOPILOT}/{tenant.name}"']
             if tenant.throughput_ops is not None:
-                lines += [f"throughput_ops = {tenant.throughput_ops:g}", "priority = 1"]
+                lines += [f"throughput_ops = {tenant.throughput_ops:g}"]
             if tenant.memory_min:
                 lines += [f'memory_min = "{tenant.memory_min}"']
         return "\n".join(lines) + "\n"
