@@ -158,6 +158,21 @@ def restarted(told: Told) -> None:
     tell("ended", **systemd.shown("Result", "ExecMainStatus"), policy=policy("t-a"))
 
 
+def elsewhere(program: str, config: str) -> None:
+    """Release in a private cgroup namespace, in which the tenants are not found."""
+    own = MOUNT / "elsewhere"
+    own.mkdir()
+    before = has("t-a")
+    script = (
+        f"echo 0 >{own}/cgroup.procs; exec unshare --cgroup --mount sh -c "
+        f"'umount -l {MOUNT} && mount -t cgroup2 none {MOUNT} && "
+        f"exec {program} release --json --config {config}'"
+    )
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout) if done.stdout else done.stderr
+    tell("elsewhere", status=done.returncode, told=told, before=before, after=has("t-a"))
+
+
 def on_trial(program: str, config: str, capabilities: str) -> None:
     """Run the agent under a controller that dies during a trial, and print what it undoes alone."""
     before = has("t-a")
@@ -206,6 +221,7 @@ def main() -> None:
     second(told, program)
     lower(told)
     restarted(told)
+    elsewhere(program, config)
     on_trial(program, trial, capabilities)
     for child in (*readers, manager.pid):
         os.kill(child, 9)

@@ -186,6 +186,15 @@ def test_systemd_starts_a_killed_agent_again_which_adopts_what_was_set(
     assert (ended["Result"], ended["ExecMainStatus"], ended["policy"]) == ("success", "0", "lfu")
 
 
+def test_a_release_in_a_private_cgroup_namespace_forgets_nothing(steps: dict[str, Told]) -> None:
+    told = steps["elsewhere"]
+    assert told["status"] == 1, told
+    left = {one["cgroup"]: one for one in told["told"]}
+    assert left["/t-a"]["outcome"] == "FAILED"
+    assert "only a part of the cgroup hierarchy is mounted" in left["/t-a"]["reason"]
+    assert told["after"] == told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
+
+
 def test_an_unconfirmed_change_is_undone_when_the_controller_is_gone(
     steps: dict[str, Told], mortal: Controller
 ) -> None:

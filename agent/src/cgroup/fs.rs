@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files of cgroups. The mount point is a parameter, so that tests can use a folder.
 
-use super::tree;
+use super::{CGROUP2_SUPER_MAGIC, ROOT_ID, mount::file_system_magic, tree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -49,6 +49,14 @@ impl CgroupFs {
     #[must_use]
     pub fn mount(&self) -> &Path {
         &self.mount
+    }
+
+    /// Whether only a part of the hierarchy is mounted, such as that of a private cgroup namespace.
+    /// Nothing is known of cgroups that are not in it.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        let is_cgroup2 = file_system_magic(&self.mount).is_ok_and(|it| it == CGROUP2_SUPER_MAGIC);
+        is_cgroup2 && fs::metadata(&self.mount).is_ok_and(|root| root.ino() != ROOT_ID)
     }
 
     /// Id of a cgroup: the inode number of its directory, which is not used again until the next

@@ -56,7 +56,7 @@ impl KernelNode {
         let gone: Vec<(u64, String)> = self.ledger.entries().iter().filter_map(is_gone).collect();
         let mut done = BTreeSet::new();
         for (id, cgroup) in gone {
-            match self.why_unit_keeps(id) {
+            match self.why_kept(id) {
                 None => {
                     done.insert(id);
                 }
@@ -72,6 +72,28 @@ impl KernelNode {
             self.failed_reads += 1;
             tracing::warn!(%error, "what is kept of cgroups that are gone was not removed");
         }
+    }
+
+    /// The reason why a cgroup that is not found may still have what it got; `None` if it is gone.
+    ///
+    /// If only a part of the hierarchy is mounted and nothing that was changed is in it, the agent
+    /// that made the changes saw another part, most likely all of it.
+    fn why_kept(&mut self, id: u64) -> Option<String> {
+        if !self.is_elsewhere() {
+            return self.why_unit_keeps(id);
+        }
+        let mount = self.fs.mount().display();
+        Some(format!(
+            "only a part of the cgroup hierarchy is mounted at {mount}, and no cgroup that was \
+             changed is in it: run this in the cgroup namespace of the host"
+        ))
+    }
+
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let is_found = |(id, initial): (&u64, &Initial)| {
+            self.fs.id(&initial.cgroup).is_ok_and(|found| found == *id)
+        };
+        self.fs.is_part() && !self.ledger.entries().iter().any(is_found)
     }
 
     /// Takes over the changes of an earlier agent. Cgroups that are no longer tenants get back what
@@ -189,7 +211,7 @@ impl KernelNode {
         let policies = self.policies.as_deref();
         let mut result = tenant::restore(&mut with, policies, id, &initial);
         if result.outcome() == Outcome::Gone
-            && let Some(reason) = self.why_unit_keeps(id)
+            && let Some(reason) = self.why_kept(id)
         {
             (result.outcome, result.reason) = (Outcome::Failed.into(), reason);
         }

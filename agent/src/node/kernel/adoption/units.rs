@@ -34,6 +34,9 @@ impl KernelNode {
     /// Sends requests for all units that have yet to get back their limits, and waits for the
     /// answers together.
     pub(super) fn ask_for_units(&mut self) {
+        if self.is_elsewhere() {
+            return;
+        }
         let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
         let mut patience = Duration::ZERO;
         for id in ids {
