@@ -39,8 +39,8 @@ def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -
     assert learnt.weight("default") == 1.0 < learnt.weight("lru") == learnt.weight_of_others
     assert weight(learnt, Pages(10_000, 0, 7)) == 1.0
     assert weight(learnt, more) == pytest.approx(1.5, rel=0.01)
-    learnt.forget()
-    assert weight(learnt, more) == 1.0
+    learnt.forget_all_but("lru")
+    assert weight(learnt, more) == pytest.approx(1.5, rel=0.01), "the default's is still known"
 
 
 def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
@@ -104,6 +104,24 @@ def test_a_policy_that_misses_less_and_waits_for_more_is_undone(
     assert len(plant.swaps) <= 2
 
 
+@pytest.mark.parametrize("first_s", [0, 120])
+def test_a_change_of_the_workload_does_not_hide_the_reads_of_a_policy(
+    tmp_path: Path, first_s: int
+) -> None:
+    """While a policy that waits for more reads is on trial, the agent reports another regime."""
+    curves, reads = {"default": flat(0.5), "lru": flat(0.5)}, {"default": 0.2, "lru": 0.3}
+    web = PlantTenant("/web", curves, 64 * MIB, reads_per_miss=reads)
+    plant = Plant([web], 64 * MIB, (16 * MIB, 64 * MIB, 128 * MIB))
+    world = World(tmp_path, plant, (Objective("*"),))
+    world.run(first_s)
+    curves["lru"] = flat(0.4)
+    while web.policy == "default":
+        world.run(1)
+    web.phase += 1
+    world.run(120)
+    assert web.policy == "default"
+
+
 def test_no_policy_is_tried_after_a_similar_one_took_more_reads(tmp_path: Path) -> None:
     """Three policies miss a fifth less, and wait for a fifth more reads: one trial is enough."""
     curves = {"default": flat(0.5), **dict.fromkeys(("lru", "mru", "sieve"), flat(0.4))}
@@ -124,8 +142,12 @@ def test_what_others_took_is_expected_of_an_untried_policy_until_the_workload_ch
     assert learnt.weight_of_others == pytest.approx(1.5, rel=0.02)
     assert weight(learnt, *[SOME] * 20, policy="mru") == pytest.approx(1.0)
     assert 1.0 < learnt.weight_of_others < 1.25
-    learnt.forget()
-    assert learnt.weight_of_others == 1.0
+    learnt.forget_all_but("mru")
+    assert learnt.weight("mru") == learnt.weight_of_others == pytest.approx(1.0)
+    weight(learnt, *[more] * 20, policy="mru")
+    assert learnt.weight_of_others > 1.2
+    learnt.forget_all_but("default")
+    assert learnt.weight_of_others == pytest.approx(1.0)
 
 
 def test_what_others_took_is_forgotten_in_a_day() -> None:

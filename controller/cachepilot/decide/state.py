@@ -113,6 +113,10 @@ class PolicyState:
         found[:1] = [0.0]
         return found
 
+    def is_shown(self, time_s: float) -> bool:
+        """Whether the present regime has lasted for so long that another one is no scatter."""
+        return time_s - self.regime_s >= SHOWN_S
+
     def begin_regime(self, regime: int, time_s: float) -> None:
         """Begin another regime: evidence, and the calibration of other policies, start again.
 
@@ -120,7 +124,7 @@ class PolicyState:
         than SHOWN_S seconds ago, nothing is forgotten: a workload that seems to change all the time
         only scatters, and knowledge must not be lost faster than it is gained.
         """
-        if self.in_force in self.policies and time_s - self.regime_s >= SHOWN_S:
+        if self.in_force in self.policies and self.is_shown(time_s):
             self.calibration.forget_all_but(self.policies.index(self.in_force))
             self.lost = {}
             if self.trial is not None:

@@ -89,11 +89,15 @@ class ReadsPerMiss(Ratio):
     others: Ratio = field(default_factory=Ratio)
     earlier: Counted = field(default_factory=Counted)
 
-    def forget(self) -> None:
-        """Forget all, as the workload changed."""
-        self.reads = self.misses = self.scatter = 0.0
-        self.series, self.block = Gain(), Counted()
-        self.others, self.earlier = Ratio(), Counted()
+    def forget_all_but(self, policy: str) -> None:
+        """Forget policies but the default and `policy`, which is in force: the workload changed.
+
+        The default's ratio cannot be measured while another policy is in force. Without it that
+        policy would count as no worse than the default, whatever it reads.
+        """
+        self.earlier = Counted()
+        if policy != self.policy:
+            self.others = Ratio()
 
     def follow(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
         """Take in an interval under `policy` in which the page cache is full."""

@@ -162,7 +162,8 @@ class Decider:
             recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s, half_life_s)
             if not self._is_gap:
                 cost_us = collected.snapshot.device.miss_cost_us
-                self._calibrate(seen, state, objectives.of(cgroup), cost_us)
+                objective = objectives.of(cgroup)
+                self._calibrate(seen, state, objective, cost_us, collected.time_s)
             self.shifts[cgroup] = state.limits.shifts(seen.tenant.demand)
         before_pin.note(self.state.before_pins, collected, objectives, self.state.away)
         return decisions
@@ -176,16 +177,23 @@ class Decider:
         return before_pin.restored(known, collected, objectives, foreign | self.left_alone)
 
     def _calibrate(
-        self, seen: Seen, state: TenantState, objective: Objective, miss_cost_us: float
+        self,
+        seen: Seen,
+        state: TenantState,
+        objective: Objective,
+        miss_cost_us: float,
+        time_s: float,
     ) -> None:
         """Calibrate the curve with the measured miss ratio, if the page cache is settled.
 
         The time that operations took is calibrated too, except for a tenant with a hit ratio SLO. A
-        new regime drops the calibration of the regime before.
+        new regime drops the calibration of the regime before, and what is known of the reads per
+        missed page of policies that are not in force.
         """
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
-            state.reads_per_miss.forget()
+            if state.policy.is_shown(time_s):
+                state.reads_per_miss.forget_all_but(seen.tenant.policy)
         state.limits_regime = seen.wire.phase
         half_life_s, pages, told = self.config.calibration_half_life_s, seen.pages, None
         if pages is not None and not seen.is_filling:
