@@ -39,3 +39,19 @@ def test_an_untried_policy_is_expected_to_need_as_many_reads_as_others(
 ) -> None:
     decided = world(weight_of_others=weight).run(300)
     assert any(one.event is Event.TRIAL for one in decided) == begins
+
+
+def test_what_was_saved_in_a_few_seconds_has_a_larger_error() -> None:
+    """Within seconds the mix of operations differs more from its mean than over a minute."""
+
+    def waits(error: float) -> int:
+        tried = world(error)
+        tried.told["lru"] = 0.35
+        for interval in range(300):
+            if any(one.event is Event.TRIAL for one in tried.run(1)):
+                return interval
+        raise AssertionError("never tried")
+
+    at_once = waits(0.0)
+    # A saving of three tenths is twice the error of 0.06 after 11 s, and that of 0.02 after 1 s.
+    assert waits(0.02) == at_once < 3 and 7 < waits(0.06) < 14

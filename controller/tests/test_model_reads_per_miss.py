@@ -43,6 +43,20 @@ def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -
     assert weight(learnt, more) == pytest.approx(1.5, rel=0.01), "the default's is still known"
 
 
+def test_after_a_change_of_the_workload_the_defaults_old_ratio_counts_against_a_policy_only() -> (
+    None
+):
+    """With scans, each page that a policy misses takes few reads; so it would under the default."""
+    learnt, scans = known(*[SOME] * 20), Pages(10_000, 4_000, 80)
+    assert weight(learnt, *[scans] * 5) == pytest.approx(0.1)
+    learnt.forget_all_but("lru")
+    assert weight(learnt, scans) == learnt.weight_of_others == 1.0
+    learnt.follow("default", scans, 1.0, 40.0)
+    learnt.follow("default", scans, 1.0, 40.0)
+    assert learnt.of_default == pytest.approx(0.02)
+    assert weight(learnt, scans) == pytest.approx(1.0, rel=0.01)
+
+
 def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
     """With direct I/O, a missed page counts as one read at most."""
     assert weight(known(*[SOME] * 20), Pages(10_000, 150, 5_000)) == pytest.approx(5.0)
@@ -146,6 +160,7 @@ def test_what_others_took_is_expected_of_an_untried_policy_until_the_workload_ch
     assert learnt.weight("mru") == learnt.weight_of_others == pytest.approx(1.0)
     weight(learnt, *[more] * 20, policy="mru")
     assert learnt.weight_of_others > 1.2
+    learnt.follow("default", SOME, 1.0, 40.0)
     learnt.forget_all_but("default")
     assert learnt.weight_of_others == pytest.approx(1.0)
 

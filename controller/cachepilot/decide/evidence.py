@@ -90,7 +90,7 @@ def take_all(
     sure = sure_shares(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     error = _errors(states, now.in_force(calibrations.errors()))
-    possible = np.hypot(error, [seen.weight_error for seen in intervals])
+    possible = np.hypot(error[:, None], _weight_errors(now, since_s))
     in_force_rate = now.in_force(calibrations.rate * factors)
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
     return Evidence(
@@ -106,10 +106,21 @@ def take_all(
         saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
         returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
         since_s=since_s,
-        is_told=risen > SURE * (possible * in_force_rate)[:, None] * since_s,
+        is_told=risen > SURE * possible * in_force_rate[:, None] * since_s,
         error=error,
         left=left,
     )
+
+
+def _weight_errors(now: Batch, since_s: Floats) -> Floats:
+    """Relative errors of weights over the time of each lead, shape (tenants, policies).
+
+    Weights are means over the window in which they fade. In a shorter lead, reads per missed page
+    differ from them by more: the variance of a mean is in inverse proportion to its time.
+    """
+    window_s = now.config.calibration_half_life_s / np.log(2)
+    errors = np.array([seen.weight_error for seen in now.intervals])[:, None]
+    return np.asarray(errors * np.sqrt(1 + window_s / np.maximum(since_s, now.elapsed_s)))
 
 
 def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:

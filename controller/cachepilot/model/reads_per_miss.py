@@ -81,21 +81,26 @@ class ReadsPerMiss(Ratio):
     """The ratio of the default while it is in force (this object), and of other policies.
 
     `others` is that of `policy`, the last in force that is not the default, and `earlier` are sums
-    of policies before it. A read in progress at the end of an interval is counted in the next one.
+    of policies before it. The default's ratio `is_old` if the workload changed since it was last in
+    force. A read in progress at the end of an interval is counted in the next one.
     Ratios are therefore taken of sums and not of single intervals.
     """
 
     policy: str = ""
     others: Ratio = field(default_factory=Ratio)
     earlier: Counted = field(default_factory=Counted)
+    is_old: bool = False
 
     def forget_all_but(self, policy: str) -> None:
         """Forget policies but the default and `policy`, which is in force: the workload changed.
 
         The default's ratio cannot be measured while another policy is in force. Without it that
-        policy would count as no worse than the default, whatever it reads.
+        policy would count as no worse than the default, whatever it reads. With that of before it
+        may count as better only because of the change, so until the default is in force again, that
+        ratio only counts against it.
         """
         self.earlier = Counted()
+        self.is_old = policy != DEFAULT
         if policy != self.policy:
             self.others = Ratio()
 
@@ -103,6 +108,9 @@ class ReadsPerMiss(Ratio):
         """Take in an interval under `policy` in which the page cache is full."""
         keep = 0.5 ** (elapsed_s / half_life_s)
         if policy == DEFAULT:
+            if self.is_old:
+                self.reads = self.misses = self.scatter = 0.0
+                self.series, self.block, self.is_old = Gain(), Counted(), False
             self.add(pages, keep)
             keep = 0.5 ** (elapsed_s / FORGOTTEN_S)
             self.others.fade(keep)
@@ -136,7 +144,8 @@ class ReadsPerMiss(Ratio):
         if policy != self.policy:
             return self.weight_of_others
         reads, misses = self.others.reads, self.others.misses
-        return min(1.0, reads / misses) / self.of_default if misses > 0 else 1.0
+        found = min(1.0, reads / misses) / self.of_default if misses > 0 else 1.0
+        return max(1.0, found) if self.is_old else found
 
     @property
     def weight_of_others(self) -> float:
@@ -148,7 +157,8 @@ class ReadsPerMiss(Ratio):
             return 1.0
         reads = self.others.reads + self.earlier.reads + READS_MIN
         misses = self.others.misses + self.earlier.misses + READS_MIN / self.of_default
-        return min(1.0, reads / misses) / self.of_default
+        found = min(1.0, reads / misses) / self.of_default
+        return max(1.0, found) if self.is_old else found
 
     def weight_error(self, policy: str) -> float:
         """The relative standard error of weights while `policy` is in force; 0 if unknown.

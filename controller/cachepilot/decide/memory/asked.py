@@ -11,7 +11,6 @@ from cachepilot.decide.memory.state import (
     MemoryState,
     MemoryTenant,
 )
-from cachepilot.sizes import PAGE_BYTES
 
 BLIND_S = 5.0
 """A change that could not be judged for so many seconds does not keep policies in place."""
@@ -53,8 +52,12 @@ def _of_members(change: MemoryChange, seen: MemoryInterval) -> dict[str, int]:
         for name, member in change.members.items()
         if name in seen.tenants and not is_at(seen.tenants[name], member.to_bytes)
     }
+    members = change.members.items()
+    is_awaited = any(
+        one.to_bytes > one.from_bytes for name, one in members if name not in seen.tenants
+    )
     room: float = sum(one for one in steps.values() if one > 0)
-    if not room or seen.is_forced:
+    if seen.is_forced or not (room or is_awaited):
         room = math.inf
     lost = {
         name: _lost_per_byte(seen.tenants[name], change.members[name].to_bytes)
@@ -63,11 +66,14 @@ def _of_members(change: MemoryChange, seen: MemoryInterval) -> dict[str, int]:
     }
     for name in sorted(lost, key=lambda name: (lost[name], name)):
         member, limit = change.members[name], seen.tenants[name].limit_bytes
-        if member.asked_bytes is None or limit < member.asked_bytes + PAGE_BYTES:
+        if not member.is_behind(limit):
             steps[name] = -int(min(room, -steps[name]))
             room += steps[name]
         if steps[name]:
             member.asked_bytes = limit + steps[name]
+    for name, member in members:
+        if name not in lost:
+            member.asked_bytes = None
     return {name: seen.tenants[name].limit_bytes + step for name, step in steps.items() if step}
 
 

@@ -268,16 +268,17 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
     """Members whose limits have not arrived and have not moved for some time.
 
     While a giving tenant is stuck, the receiving ones are not listed: they wait for its memory. Nor
-    are giving ones that were not asked yet.
+    are giving ones that gave what they were asked for, or were not asked yet.
     """
     if not _stands(change, seen):
         return []
     there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
     ends = {name: change.members[name].to_bytes for name in there}
     short = [name for name, one in there.items() if _differs(one, ends[name])]
-    donors = [name for name in short if ends[name] < there[name].limit_bytes]
-    asked = [name for name in donors if change.members[name].asked_bytes is not None]
-    return sorted(asked if donors else short)
+    donors = {name for name in short if ends[name] < there[name].limit_bytes}
+    behind = [name for name in donors if change.members[name].is_behind(there[name].limit_bytes)]
+    waiting = [name for name in donors if change.members[name].asked_bytes is None]
+    return sorted(behind or ([] if waiting else set(short) - donors))
 
 
 def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:

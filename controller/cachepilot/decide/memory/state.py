@@ -247,6 +247,10 @@ class Member:
     certain_miss: float = 1.0
     asked_bytes: int | None = None
 
+    def is_behind(self, limit_bytes: int) -> bool:
+        """Whether a giving member, which has that limit, did not give what it was asked for."""
+        return self.asked_bytes is not None and limit_bytes >= self.asked_bytes + PAGE_BYTES
+
     def compare_with(self, limit_bytes: int) -> None:
         """Judge the member by what the change gains beyond `limit_bytes`, its limit otherwise."""
         if limit_bytes != self.from_bytes:
