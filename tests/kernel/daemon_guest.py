@@ -164,7 +164,7 @@ def elsewhere(program: str, config: str) -> None:
     own.mkdir()
     before = has("t-a")
     script = (
-        f"echo 0 >{own}/cgroup.procs; exec unshare --cgroup --mount sh -c "
+        f"echo 0 >{own}/cgroup.procs && exec unshare --cgroup --mount sh -c "
         f"'umount -l {MOUNT} && mount -t cgroup2 none {MOUNT} && "
         f"exec {program} release --json --config {config}'"
     )

@@ -51,12 +51,16 @@ impl CgroupFs {
         &self.mount
     }
 
-    /// Whether only a part of the hierarchy is mounted, such as that of a private cgroup namespace.
-    /// Nothing is known of cgroups that are not in it.
+    /// Id of the cgroup at the mount point: [`ROOT_ID`] for the whole hierarchy, another one for a
+    /// part of it, such as that of a private cgroup namespace, and 0 if that is unknown.
     #[must_use]
-    pub fn is_part(&self) -> bool {
-        let is_cgroup2 = file_system_magic(&self.mount).is_ok_and(|it| it == CGROUP2_SUPER_MAGIC);
-        is_cgroup2 && fs::metadata(&self.mount).is_ok_and(|root| root.ino() != ROOT_ID)
+    pub fn root_id(&self) -> u64 {
+        match (file_system_magic(&self.mount), fs::metadata(&self.mount)) {
+            (Ok(CGROUP2_SUPER_MAGIC), Ok(root)) => root.ino(),
+            // A folder of a test.
+            (Ok(_), Ok(_)) => ROOT_ID,
+            _ => 0,
+        }
     }
 
     /// Id of a cgroup: the inode number of its directory, which is not used again until the next

@@ -20,7 +20,7 @@ pub const STATS_FILE: &str = "memory.cache_ext";
 pub const PROCESSES: &str = "cgroup.procs";
 const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
 /// Inode number of the root of every kernfs, and therefore the id of the root cgroup.
-const ROOT_ID: u64 = 1;
+pub const ROOT_ID: u64 = 1;
 
 /// A cgroup in which the memory controller is on.
 #[derive(Debug, Clone, PartialEq, Eq)]

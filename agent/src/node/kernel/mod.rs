@@ -326,7 +326,8 @@ impl Node for KernelNode {
             Ok(usage) => usage,
             Err(error) => return tenant.failed(&self.fs, &error.to_string()),
         };
-        if let Err(error) = self.ledger.note(tenant.id, || tenant.initial()) {
+        let root = self.fs.root_id();
+        if let Err(error) = self.ledger.note(tenant.id, || tenant.initial(root)) {
             return tenant.failed(&self.fs, &error.to_string());
         }
         let mut with = steering(&self.fs, &mut self.writer, &self.config);

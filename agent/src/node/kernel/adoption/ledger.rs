@@ -7,6 +7,7 @@
 //! cgroups start again with each boot, and no limit survives a reboot, so entries of another boot
 //! are void.
 
+use crate::cgroup::ROOT_ID;
 use crate::damaged::copy_aside;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,20 @@ pub struct Initial {
     /// restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yielded_us: Option<u64>,
+    /// Id of the cgroup at the mount point of the agent that changed the tenant: see
+    /// [`CgroupFs::root_id`](crate::cgroup::fs::CgroupFs::root_id). Not found with another one, the
+    /// tenant need not be gone.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub root: u64,
+}
+
+const fn whole() -> u64 {
+    ROOT_ID
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+const fn is_whole(root: &u64) -> bool {
+    *root == ROOT_ID
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,7 +197,7 @@ mod tests {
 
     fn initial(cgroup: &str) -> Initial {
         let (high_bytes, policy) = (Some(4096), "default".into());
-        Initial { cgroup: cgroup.into(), high_bytes, policy, yielded_us: None }
+        Initial { cgroup: cgroup.into(), high_bytes, policy, yielded_us: None, root: ROOT_ID }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 pub mod ledger;
 pub mod units;
 
-use crate::cgroup;
+use crate::cgroup::{self, ROOT_ID};
 use crate::node::kernel::adoption::ledger::{Initial, Ledger};
 use crate::node::kernel::limits::contest::Contest;
 use crate::node::kernel::tenant::Tenant;
@@ -75,25 +75,26 @@ impl KernelNode {
     }
 
     /// The reason why a cgroup that is not found may still have what it got; `None` if it is gone.
-    ///
-    /// If only a part of the hierarchy is mounted and nothing that was changed is in it, the agent
-    /// that made the changes saw another part, most likely all of it.
     fn why_kept(&mut self, id: u64) -> Option<String> {
-        if !self.is_elsewhere() {
-            return self.why_unit_keeps(id);
-        }
-        let mount = self.fs.mount().display();
-        Some(format!(
-            "only a part of the cgroup hierarchy is mounted at {mount}, and no cgroup that was \
-             changed is in it: run this in the cgroup namespace of the host"
-        ))
+        self.why_elsewhere(id).or_else(|| self.why_unit_keeps(id))
     }
 
-    pub(super) fn is_elsewhere(&self) -> bool {
-        let is_found = |(id, initial): (&u64, &Initial)| {
-            self.fs.id(&initial.cgroup).is_ok_and(|found| found == *id)
+    /// The reason why nothing is known of a cgroup that is not found: the agent that changed it saw
+    /// another part of the hierarchy. `None` if it is gone.
+    pub(super) fn why_elsewhere(&self, id: u64) -> Option<String> {
+        let (seen, mount) = (self.fs.root_id(), self.fs.mount());
+        let is_whole = || {
+            seen == ROOT_ID
+                && cgroup::gone([id], mount).is_ok_and(|gone| gone.contains(&id))
         };
-        self.fs.is_part() && !self.ledger.entries().iter().any(is_found)
+        if self.ledger.get(id).is_none_or(|initial| initial.root == seen) || is_whole() {
+            return None;
+        }
+        let mount = mount.display();
+        Some(format!(
+            "not found at {mount}, and the agent that changed it saw another part of the cgroup \
+             hierarchy: run this in the cgroup namespace, and with the mount, of that agent"
+        ))
     }
 
     /// Takes over the changes of an earlier agent. Cgroups that are no longer tenants get back what
@@ -154,9 +155,10 @@ impl KernelNode {
     /// Detaches all policies after the ledger was lost, when it is unknown what tenants had first.
     /// Limits stay as they are, since the operator may have set them.
     fn detach_all(&mut self) {
+        let root = self.fs.root_id();
         let is_held = |tenant: &&Tenant| tenant.own_policy() != DEFAULT_POLICY;
         let entry = |tenant: &Tenant| {
-            (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial() })
+            (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial(root) })
         };
         let mut held: BTreeMap<u64, Initial> =
             self.tenants.values().filter(is_held).map(entry).collect();
@@ -167,7 +169,7 @@ impl KernelNode {
                 let name = format!("/{}", path.display());
                 let high_bytes = self.fs.limit(&name, "memory.high").ok().flatten();
                 let policy = DEFAULT_POLICY.into();
-                let initial = Initial { cgroup: name, high_bytes, policy, yielded_us: None };
+                let initial = Initial { cgroup: name, high_bytes, policy, yielded_us: None, root };
                 held.entry(cgroup.id).or_insert(initial);
             }
         }

@@ -34,9 +34,6 @@ impl KernelNode {
     /// Sends requests for all units that have yet to get back their limits, and waits for the
     /// answers together.
     pub(super) fn ask_for_units(&mut self) {
-        if self.is_elsewhere() {
-            return;
-        }
         let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
         let mut patience = Duration::ZERO;
         for id in ids {
@@ -60,7 +57,8 @@ impl KernelNode {
         // If another cgroup has this name now and was changed, the request would undo that change.
         let is_free = now != Some(id) && now.is_none_or(|now| self.ledger.get(now).is_none());
         // A yielded limit belongs to another program.
-        if !is_free || initial.yielded_us.is_some() || self.returns.0.contains_key(&id) {
+        let is_elsewhere = now != Some(id) && self.why_elsewhere(id).is_some();
+        if !is_free || is_elsewhere || initial.yielded_us.is_some() || self.returns.0.contains_key(&id) {
             return false;
         }
         let asked = units.forget(&initial.cgroup, initial.high_bytes);

@@ -103,11 +103,12 @@ impl Tenant {
         Usage::read(fs, &self.cgroup, margin, swap_free)
     }
 
-    /// The tenant's own limit and policy, for the ledger before the first change.
+    /// The tenant's own limit and policy, for the ledger before the first change. `root` is the id
+    /// of the cgroup at the mount point.
     #[must_use]
-    pub fn initial(&self) -> Initial {
+    pub fn initial(&self, root: u64) -> Initial {
         let (high_bytes, policy) = (self.limit.bytes(), self.own_policy.clone());
-        Initial { cgroup: self.cgroup.clone(), high_bytes, policy, yielded_us: None }
+        Initial { cgroup: self.cgroup.clone(), high_bytes, policy, yielded_us: None, root }
     }
 
     /// Whether its limit or its policy differs from the first one.
