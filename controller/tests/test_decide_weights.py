@@ -13,11 +13,13 @@ SAVED = {"default": 0.5, "lru": 0.45}
 """A tenth of the misses is saved."""
 
 
-def world(weight_error: float = 0.0, weight_of_others: float = 1.0) -> World:
+def world(
+    weight_error: float = 0.0, weight_of_others: float = 1.0, lru: float = SAVED["lru"]
+) -> World:
     def seen_as(seen: Interval) -> Interval:
         return replace(seen, weight_error=weight_error, weight_of_others=weight_of_others)
 
-    found = World(dict(SAVED), seen_as=seen_as)
+    found = World({**SAVED, "lru": lru}, seen_as=seen_as)
     found.learn()
     return found
 
@@ -45,7 +47,7 @@ def test_what_was_saved_in_a_few_seconds_has_a_larger_error() -> None:
     """Within seconds the mix of operations differs more from its mean than over a minute."""
 
     def waits(error: float) -> int:
-        tried = world(error)
+        tried = world(error, lru=0.5)
         tried.told["lru"] = 0.35
         for interval in range(300):
             if any(one.event is Event.TRIAL for one in tried.run(1)):
