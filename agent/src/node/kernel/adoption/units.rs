@@ -58,7 +58,11 @@ impl KernelNode {
         let is_free = now != Some(id) && now.is_none_or(|now| self.ledger.get(now).is_none());
         // A yielded limit belongs to another program.
         let is_elsewhere = now != Some(id) && self.why_elsewhere(id).is_some();
-        if !is_free || is_elsewhere || initial.yielded_us.is_some() || self.returns.0.contains_key(&id) {
+        if !is_free
+            || is_elsewhere
+            || initial.yielded_us.is_some()
+            || self.returns.0.contains_key(&id)
+        {
             return false;
         }
         let asked = units.forget(&initial.cgroup, initial.high_bytes);
