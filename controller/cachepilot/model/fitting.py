@@ -40,8 +40,8 @@ DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of a normal distribution."""
 SERVICE_SHARE_MIN = 0.02
 """Least share of service in the time of an operation: of a typical one while service cannot be told
-apart, and of the shortest one otherwise. Shorter service is noise: any gain would be predicted for a
-tenant that no longer misses."""
+apart, and of the shortest one otherwise. Shorter service is noise: any gain would be predicted for
+a tenant that no longer misses."""
 SERVICE_US_MIN = 1e-3
 LOW, HIGH = (SERVICE_US_MIN, 1e-6), (1e12, 1e12)
 """Bounds of the service time, microseconds, and of accesses per operation."""
