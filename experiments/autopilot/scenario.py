@@ -37,6 +37,7 @@ class Tenant:
     throughput_ops: float | None = None
     memory_min: str = ""
     """Least memory in the objectives file, as written there."""
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Scenario:
             lines += ["", "[[tenant]]", f'cgroup = "/{AUTOPILOT}/{tenant.name}"']
             if tenant.throughput_ops is not None:
                 lines += [f"throughput_ops = {tenant.throughput_ops:g}"]
+            if tenant.priority:
+                lines += [f"priority = {tenant.priority}"]
             if tenant.memory_min:
                 lines += [f'memory_min = "{tenant.memory_min}"']
         return "\n".join(lines) + "\n"
@@ -99,7 +102,13 @@ def recorded(seconds: float = 90.0) -> Scenario:
     change = seconds / 2
     return Scenario(
         tenants=(
-            Tenant("lookups", (Phase("rocksdb_points"),), 2, 2, 300.0, throughput_ops=LOOKUPS_OPS),
+            Tenant(
+                "lookups",
+                (Phase("rocksdb_points"),),
+                *(2, 2, 300.0),
+                throughput_ops=LOOKUPS_OPS,
+                priority=1,
+            ),
             Tenant("mixed", (Phase("rocksdb_get_scan"),), 2, 2, 300.0),
             Tenant("search", (Phase("source_search"),), 2, 8, 1600.0),
             # Compilers mostly compute, so without a least memory the planner would move it to other
@@ -131,7 +140,8 @@ def real(seconds: float = 180.0) -> Scenario:
     return replace(
         simulated,
         tenants=tuple(
-            replace(t, throughput_ops=asked.get(t.name), memory_min="") for t in simulated.tenants
+            replace(t, throughput_ops=asked.get(t.name), memory_min="", priority=0)
+            for t in simulated.tenants
         ),
         budget_bytes=64 * MIB,
         device=Device(read_us=500.0, parallelism=32, iops=600),
