@@ -35,8 +35,7 @@ def test_what_an_operator_asks_for_is_given_at_once() -> None:
     assert busy.limit_mib == idle.limit_mib == 128 - STEP_MIB
 
 
-def test_if_nothing_moves_all_are_asked() -> None:
-    """The tenant that is to give first may be stuck."""
+def test_if_the_tenant_that_is_to_give_first_is_stuck_another_is_asked() -> None:
     world = node()
     world.begin()
     taker, busy, idle = world.tenants.values()

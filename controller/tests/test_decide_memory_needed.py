@@ -2,16 +2,22 @@
 """Limits on their way to what tenants need: where they stop, and for what they wait."""
 
 import pytest
-from memory_node import Node, pair
+from memory_node import Node, Tenant, pair
 
 from cachepilot.domain.decisions import Event
 
 
-def test_what_is_needed_stops_where_the_plan_gives_no_more() -> None:
+def begun(lacks: dict[str, object]) -> tuple[Node, Tenant, Tenant]:
+    """Return a node with a change for a need that has begun, who needs it, and who gives."""
     taker, donor = pair()
     node = Node(taker, donor)
     node.begin().forced = True
-    taker.changes = {"is_short": True}
+    taker.changes = dict(lacks)
+    return node, taker, donor
+
+
+def test_what_is_needed_stops_where_the_plan_gives_no_more() -> None:
+    node, taker, donor = begun({"is_short": True})
     node.run(1)
     taker.planned_mib = donor.planned_mib = 128.0
     stopped = taker.limit_mib
@@ -26,10 +32,8 @@ def test_what_is_needed_stops_where_nobody_lacks_anything_though_the_plan_gives_
     lacks: dict[str, object],
 ) -> None:
     """A first prediction asked for more than is needed, and the plan gives more for a gain."""
-    taker, donor = pair()
-    node = Node(taker, donor)
-    node.begin().forced = True
-    taker.changes, donor.changes = dict(lacks), {"spare_bytes": 0}
+    node, taker, donor = begun(lacks)
+    donor.changes = {"spare_bytes": 0}
     assert node.run(2) == []
     stopped = taker.limit_mib
     assert 128 < stopped < 192
@@ -59,10 +63,7 @@ def test_what_is_ordered_waits_for_no_page_cache() -> None:
 
 
 def test_nobody_gives_what_those_who_get_it_have_not_filled() -> None:
-    taker, donor = pair()
-    node = Node(taker, donor)
-    node.begin().forced = True
-    taker.changes = {"is_short": True}
+    node, taker, donor = begun({"is_short": True})
     node.run(1)
     given_mib = donor.limit_mib
     taker.changes = {"is_short": True, "is_filling": True}

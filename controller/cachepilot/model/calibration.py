@@ -93,7 +93,7 @@ class Calibration(Table):
         if expected >= factor * predicted:
             return
         seconds = self.values[SECONDS, index] = max(self.values[SECONDS, index], SHOWN_S)
-        now = Calibrations(stacked([self]), np.array([weight]))
+        now.values[0, SECONDS, index] = seconds
         prior = float(now.priors(at)[0, index])
         ratio = factor + (factor - prior) * PRIOR_S / seconds
         self.values[MEASURED, index] = ratio * max(predicted, 1.0)
@@ -143,19 +143,18 @@ class Calibrations:
 
     def factors(self, index: Ints) -> Floats:
         """Measured over predicted misses, at most `FACTOR_MOST`, shape (tenants, policies)."""
-        return _expected(*self._ratios(), *self._factor_priors(index))
+        known, found = self._ratios()
+        return _expected(known, found, *self._factor_priors(known, found, index))
 
     def priors(self, index: Ints) -> Floats:
         """Factors that are expected without a policy's own measurements, of the same shape."""
-        return self._factor_priors(index)[1]
+        return self._factor_priors(*self._ratios(), index)[1]
 
-    def _factor_priors(self, index: Ints) -> tuple[Floats, Floats]:
-        known, found = self._ratios()
+    def _factor_priors(self, known: Floats, found: Floats, index: Ints) -> tuple[Floats, Floats]:
         default = _default(known, found, index, 1.0, self.weight)
-        measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
+        predicted = self.values[:, PREDICTED]
         # A misplaced cliff is an error of one policy alone.
-        is_cliff = measured > FACTOR_MOST * np.maximum(predicted, 1.0)
-        tells = np.where(is_cliff, 0.0, predicted / (predicted + TOLD_PAGES))
+        tells = np.where(self._excess() > 0, 0.0, predicted / (predicted + TOLD_PAGES))
         return default, _priors(known, found, default, self.weight, tells)
 
     def _ratios(self) -> tuple[Floats, Floats]:
@@ -178,12 +177,16 @@ class Calibrations:
         return self._beyond()[:, 0]
 
     def _beyond(self) -> Floats:
-        measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
-        beyond = np.maximum(0.0, measured - FACTOR_MOST * np.maximum(predicted, 1.0))
+        beyond = np.maximum(0.0, self._excess())
         accesses = self.values[:, ACCESSES]
         # Both fade by the same factor, so their ratio stays valid.
         is_known = accesses > LEAST_PAGES
         return np.where(is_known, beyond / np.where(is_known, accesses, 1.0), 0.0)
+
+    def _excess(self) -> Floats:
+        """Measured misses less those that the largest factor explains."""
+        measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
+        return np.asarray(measured - FACTOR_MOST * np.maximum(predicted, 1.0))
 
     def of_default_alone(self) -> Floats:
         """The default's factor by its own measurements, whatever is in force, shape (tenants,)."""

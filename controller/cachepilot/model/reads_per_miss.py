@@ -82,8 +82,8 @@ class ReadsPerMiss(Ratio):
 
     `others` is that of `policy`, the last in force that is not the default, and `earlier` are sums
     of policies before it. The default's ratio `is_old` if the workload changed since it was last in
-    force. A read in progress at the end of an interval is counted in the next one.
-    Ratios are therefore taken of sums and not of single intervals.
+    force. A read in progress at the end of an interval is counted in the next one. Ratios are
+    therefore taken of sums and not of single intervals.
     """
 
     policy: str = ""
@@ -143,7 +143,10 @@ class ReadsPerMiss(Ratio):
             return 1.0
         if policy != self.policy:
             return self.weight_of_others
-        reads, misses = self.others.reads, self.others.misses
+        return self._against_default(self.others.reads, self.others.misses)
+
+    def _against_default(self, reads: float, misses: float) -> float:
+        """What a page counts for that is missed at such a ratio, of at most one read per page."""
         found = min(1.0, reads / misses) / self.of_default if misses > 0 else 1.0
         return max(1.0, found) if self.is_old else found
 
@@ -157,8 +160,7 @@ class ReadsPerMiss(Ratio):
             return 1.0
         reads = self.others.reads + self.earlier.reads + READS_MIN
         misses = self.others.misses + self.earlier.misses + READS_MIN / self.of_default
-        found = min(1.0, reads / misses) / self.of_default
-        return max(1.0, found) if self.is_old else found
+        return self._against_default(reads, misses)
 
     def weight_error(self, policy: str) -> float:
         """The relative standard error of weights while `policy` is in force; 0 if unknown.

@@ -326,8 +326,7 @@ impl Node for KernelNode {
             Ok(usage) => usage,
             Err(error) => return tenant.failed(&self.fs, &error.to_string()),
         };
-        let root = self.fs.root_id();
-        if let Err(error) = self.ledger.note(tenant.id, || tenant.initial(root)) {
+        if let Err(error) = self.ledger.note(tenant.id, || tenant.initial(self.fs.root_id())) {
             return tenant.failed(&self.fs, &error.to_string());
         }
         let mut with = steering(&self.fs, &mut self.writer, &self.config);

@@ -47,12 +47,12 @@ def _of_members(change: MemoryChange, seen: MemoryInterval) -> dict[str, int]:
     that did not give what it was asked for keeps nobody else from being asked. If nothing grows, or
     an operator or a bound asks for the change, all limits shrink as fast as they may.
     """
+    members = change.members.items()
     steps = {
         name: _step(seen.tenants[name], member.to_bytes, seen)
-        for name, member in change.members.items()
+        for name, member in members
         if name in seen.tenants and not is_at(seen.tenants[name], member.to_bytes)
     }
-    members = change.members.items()
     is_awaited = any(
         one.to_bytes > one.from_bytes for name, one in members if name not in seen.tenants
     )

@@ -161,9 +161,7 @@ class Decider:
             half_life_s = self.config.calibration_half_life_s
             recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s, half_life_s)
             if not self._is_gap:
-                cost_us = collected.snapshot.device.miss_cost_us
-                objective = objectives.of(cgroup)
-                self._calibrate(seen, state, objective, cost_us, collected.time_s)
+                self._calibrate(seen, state, objectives.of(cgroup), collected)
             self.shifts[cgroup] = state.limits.shifts(seen.tenant.demand)
         before_pin.note(self.state.before_pins, collected, objectives, self.state.away)
         return decisions
@@ -177,12 +175,7 @@ class Decider:
         return before_pin.restored(known, collected, objectives, foreign | self.left_alone)
 
     def _calibrate(
-        self,
-        seen: Seen,
-        state: TenantState,
-        objective: Objective,
-        miss_cost_us: float,
-        time_s: float,
+        self, seen: Seen, state: TenantState, objective: Objective, collected: Collected
     ) -> None:
         """Calibrate the curve with the measured miss ratio, if the page cache is settled.
 
@@ -192,7 +185,7 @@ class Decider:
         """
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
-            if state.policy.is_shown(time_s):
+            if state.policy.is_shown(collected.time_s):
                 state.reads_per_miss.forget_all_but(seen.tenant.policy)
         state.limits_regime = seen.wire.phase
         half_life_s, pages, told = self.config.calibration_half_life_s, seen.pages, None
@@ -205,6 +198,7 @@ class Decider:
         if seen.tenant.trust.trusted and not seen.is_filling and not is_settling(state.policy):
             done = NOTHING_DONE
             if objective.hit_ratio is None:
+                miss_cost_us = collected.snapshot.device.miss_cost_us
                 done = _done(seen, miss_cost_us, self._elapsed_s)
             state.limits.follow(seen.tenant.policy)
             state.limits.take(seen.limit_bytes, pages[:2], told, self._elapsed_s, half_life_s, done)

@@ -4,7 +4,7 @@
 pub mod ledger;
 pub mod units;
 
-use crate::cgroup::{self, ROOT_ID};
+use crate::cgroup;
 use crate::node::kernel::adoption::ledger::{Initial, Ledger};
 use crate::node::kernel::limits::contest::Contest;
 use crate::node::kernel::tenant::Tenant;
@@ -83,9 +83,8 @@ impl KernelNode {
     /// another part of the hierarchy. `None` if it is gone.
     pub(super) fn why_elsewhere(&self, id: u64) -> Option<String> {
         let (seen, mount) = (self.fs.root_id(), self.fs.mount());
-        let is_whole =
-            || seen == ROOT_ID && cgroup::gone([id], mount).is_ok_and(|gone| gone.contains(&id));
-        if self.ledger.get(id).is_none_or(|initial| initial.root == seen) || is_whole() {
+        let is_gone = || cgroup::gone([id], mount).is_ok_and(|gone| gone.contains(&id));
+        if self.ledger.get(id).is_none_or(|initial| initial.root == seen) || is_gone() {
             return None;
         }
         let mount = mount.display();

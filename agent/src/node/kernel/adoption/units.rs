@@ -57,11 +57,10 @@ impl KernelNode {
         // If another cgroup has this name now and was changed, the request would undo that change.
         let is_free = now != Some(id) && now.is_none_or(|now| self.ledger.get(now).is_none());
         // A yielded limit belongs to another program.
-        let is_elsewhere = now != Some(id) && self.why_elsewhere(id).is_some();
         if !is_free
-            || is_elsewhere
             || initial.yielded_us.is_some()
             || self.returns.0.contains_key(&id)
+            || self.why_elsewhere(id).is_some()
         {
             return false;
         }
