@@ -9,7 +9,8 @@ import numpy as np
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory import asked
 from cachepilot.decide.memory import step as memory
-from cachepilot.decide.memory.state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
+from cachepilot.decide.memory.state import MemoryChange, MemoryState
 from cachepilot.domain.decisions import Decision, Event, Reading
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ import pytest
 from memory_node import CONFIG, MIB, Tenant
 
 from cachepilot.decide.advice.law import GIVEN_UP_INTERVALS, AdviceState, Verdict, judge
-from cachepilot.decide.memory.state import MemoryInterval
+from cachepilot.decide.memory.interval import MemoryInterval
 
 
 def interval(gain: float, error: float = 0.01, **changes: object) -> MemoryInterval:

@@ -8,9 +8,10 @@ from math import inf
 import pytest
 from memory_node import CONFIG, MIB, Node, Tenant, pair
 
+from cachepilot.decide.memory.interval import MemoryInterval
 from cachepilot.decide.memory.judging import at_stake
 from cachepilot.decide.memory.rollout import held
-from cachepilot.decide.memory.state import MemoryChange, MemoryInterval
+from cachepilot.decide.memory.state import MemoryChange
 from cachepilot.domain.decisions import Event
 
 SCATTER = 1.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 from memory_node import MIB, Node, Tenant, worth
 
-from cachepilot.decide.memory.state import Member, MemoryChange, MemoryTenant
+from cachepilot.decide.memory.interval import MemoryTenant
+from cachepilot.decide.memory.state import Member, MemoryChange
 from cachepilot.domain.decisions import Event, Reading
 
 

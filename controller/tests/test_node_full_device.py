@@ -9,7 +9,8 @@ from experiments.control_loop.world import World
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory import step as memory
-from cachepilot.decide.memory.state import MemoryInterval, MemoryState
+from cachepilot.decide.memory.interval import MemoryInterval
+from cachepilot.decide.memory.state import MemoryState
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Objective
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from cachepilot.decide.advice.law import AdviceState, Verdict, judge
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import cost_share
-from cachepilot.decide.memory.state import MemoryInterval
+from cachepilot.decide.memory.interval import MemoryInterval
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory.state import MemoryInterval
+from cachepilot.decide.memory.interval import MemoryInterval
 from cachepilot.decide.memory.step import cost_of, owed_rate, sure_gains
 from cachepilot.model.gain import LEAST_INTERVALS, Gain, chance_at, quantile
 

@@ -3,14 +3,9 @@
 
 import math
 
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
 from cachepilot.decide.memory.rollout import is_at, waits
-from cachepilot.decide.memory.state import (
-    ROLLBACK_S,
-    MemoryChange,
-    MemoryInterval,
-    MemoryState,
-    MemoryTenant,
-)
+from cachepilot.decide.memory.state import ROLLBACK_S, MemoryChange, MemoryState
 
 BLIND_S = 5.0
 """A change that could not be judged for so many seconds does not keep policies in place."""

@@ -8,8 +8,9 @@ memory, the limit it had when it was first seen. What it does not need is taken 
 
 from collections.abc import Collection, Mapping
 
+from cachepilot.decide.memory.interval import MemoryInterval
 from cachepilot.decide.memory.rollout import is_gone
-from cachepilot.decide.memory.state import MemoryInterval, MemoryState
+from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.memory.waits import wait_of
 from cachepilot.sizes import pages_down, pages_up
 

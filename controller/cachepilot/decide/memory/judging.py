@@ -4,7 +4,8 @@
 from math import inf
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory.state import Member, MemoryChange, MemoryInterval, MemoryTenant
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
+from cachepilot.decide.memory.state import Member, MemoryChange
 from cachepilot.domain.objectives.objective import Goal
 from cachepilot.model.gain import LEAST_INTERVALS
 from cachepilot.sizes import human_bytes

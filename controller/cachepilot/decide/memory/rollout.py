@@ -5,13 +5,12 @@ from collections.abc import Mapping
 
 from cachepilot.decide.config import IDLE_S, DecideConfig
 from cachepilot.decide.memory import judging
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
     Member,
     MemoryChange,
-    MemoryInterval,
     MemoryState,
-    MemoryTenant,
     Origin,
 )
 from cachepilot.decide.memory.waits import Wait, wait_of

@@ -13,13 +13,8 @@ from collections.abc import Collection
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory import asked, giving_back, judging, rollout
-from cachepilot.decide.memory.state import (
-    Member,
-    MemoryChange,
-    MemoryInterval,
-    MemoryState,
-    MemoryTenant,
-)
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
+from cachepilot.decide.memory.state import Member, MemoryChange, MemoryState
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down

@@ -20,12 +20,11 @@ from cachepilot.decide.memory import step as memory
 from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.state import is_settling, is_unproven
 from cachepilot.domain.decisions import Decision, Event
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
-from cachepilot.domain.units import US_PER_S
-from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
+from cachepilot.model.limit_calibration import Shifts
 from cachepilot.model.throughput import ModelKind
-from cachepilot.node.deciding import before_pin, first_memory, others, policies, presence
+from cachepilot.node.deciding import before_pin, first_memory, measuring, others, policies, presence
 from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import interval
 from cachepilot.node.deciding.policies import Cycle
@@ -36,7 +35,6 @@ from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.node.deciding.worth import MemoryCycle
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.collect import Collected, Seen
-from cachepilot.sizes import PAGE_BYTES
 
 UNKNOWN_REGIME = 1 << 64
 """Greater than any regime number of an agent: the next one reported is no change of regime."""
@@ -142,26 +140,19 @@ class Decider:
         self.recents = _recents(self.recents, collected.seen)
         self.left_alone = others.left_alone(collected, objectives, self.recents)
         self.shifts = {}
+        interval = measuring.Interval(
+            collected.time_s,
+            self._elapsed_s,
+            self._is_gap,
+            collected.snapshot.device.miss_cost_us,
+            self.config.calibration_half_life_s,
+        )
         for cgroup, seen in collected.seen.items():
-            state = self.state.tenants[cgroup]
-            state.held_bytes = seen.held_bytes
-            recent = self.recents[cgroup]
-            changed = first_memory.set_by_operator(recent, seen)
-            first = state.held_first_bytes or first_memory.found_bytes(seen)
-            first = first_memory.grown_bytes(seen, first)
-            state.held_first_bytes = changed or first
+            state, recent = self.state.tenants[cgroup], self.recents[cgroup]
+            changed = measuring.first_memory_of(state, recent, seen)
             if changed and cgroup in self.state.before_pins:
                 self.state.before_pins[cgroup].limit_bytes = changed
-            is_known = not (self._is_gap or seen.is_filling)
-            recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
-            is_first = abs(seen.limit_bytes - state.held_first_bytes) < PAGE_BYTES
-            is_known = is_known and is_first and not is_settling(state.policy)
-            pages = seen.pages if is_known else None
-            anew, policy = recent.turnover.miss_ratio, seen.tenant.policy
-            half_life_s = self.config.calibration_half_life_s
-            recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s, half_life_s)
-            if not self._is_gap:
-                self._calibrate(seen, state, objectives.of(cgroup), collected)
+            interval.take(seen, state, recent, objectives.of(cgroup))
             self.shifts[cgroup] = state.limits.shifts(seen.tenant.demand)
         before_pin.note(self.state.before_pins, collected, objectives, self.state.away)
         return decisions
@@ -173,35 +164,6 @@ class Decider:
         foreign = {name for name, one in self.recents.items() if one.is_foreign}
         known = self.state.before_pins
         return before_pin.restored(known, collected, objectives, foreign | self.left_alone)
-
-    def _calibrate(
-        self, seen: Seen, state: TenantState, objective: Objective, collected: Collected
-    ) -> None:
-        """Calibrate the curve with the measured miss ratio, if the page cache is settled.
-
-        The time that operations took is calibrated too, except for a tenant with a hit ratio SLO. A
-        new regime drops the calibration of the regime before, and what is known of the reads per
-        missed page of policies that are not in force.
-        """
-        if seen.wire.phase > state.limits_regime:
-            state.limits.forget()
-            if state.policy.is_shown(collected.time_s):
-                state.reads_per_miss.forget_all_but(seen.tenant.policy)
-        state.limits_regime = seen.wire.phase
-        half_life_s, pages, told = self.config.calibration_half_life_s, seen.pages, None
-        if pages is not None and not seen.is_filling:
-            state.reads_per_miss.follow(seen.tenant.policy, pages, self._elapsed_s, half_life_s)
-        if seen.measured is not None:
-            told = seen.measured.miss_at(seen.tenant.policy, seen.limit_bytes)
-        if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
-            return
-        if seen.tenant.trust.trusted and not seen.is_filling and not is_settling(state.policy):
-            done = NOTHING_DONE
-            if objective.hit_ratio is None:
-                miss_cost_us = collected.snapshot.device.miss_cost_us
-                done = _done(seen, miss_cost_us, self._elapsed_s)
-            state.limits.follow(seen.tenant.policy)
-            state.limits.take(seen.limit_bytes, pages[:2], told, self._elapsed_s, half_life_s, done)
 
     def held(self, collected: Collected) -> frozenset[str]:
         """Tenants whose limit must not change now.
@@ -353,16 +315,6 @@ class Decider:
         for away in state.away.values() if passed.is_gap else ():
             away.since_s += skipped_s
         return counted_s, passed.is_gap
-
-
-def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:
-    """What a tenant did in an interval, in the model's terms: operations, time, misses."""
-    sample = seen.sample
-    if sample is None:
-        return NOTHING_DONE
-    ops, read_us = sample.ops * elapsed_s, sample.device_read_us or miss_cost_us
-    time_us = US_PER_S * seen.tenant.demand.concurrency * elapsed_s
-    return Done(ops, time_us, ops * read_us, ops * read_us * sample.miss_ratio)
 
 
 def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str, Recent]:

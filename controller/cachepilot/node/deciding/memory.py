@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
 from cachepilot.decide.memory.judging import LOSS_COSTS
-from cachepilot.decide.memory.state import MemoryInterval, MemoryTenant
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, size_bytes
