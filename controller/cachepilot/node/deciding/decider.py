@@ -28,13 +28,13 @@ from cachepilot.node.deciding import before_pin, first_memory, measuring, others
 from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import interval
 from cachepilot.node.deciding.policies import Cycle
-from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.node.deciding.worth import MemoryCycle
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sense.policy_costs import PolicyCosts
 
 UNKNOWN_REGIME = 1 << 64
 """Greater than any regime number of an agent: the next one reported is no change of regime."""

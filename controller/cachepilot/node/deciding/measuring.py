@@ -37,7 +37,7 @@ class Interval:
     half_life_s: float
 
     def take(self, seen: Seen, state: TenantState, recent: Recent, objective: Objective) -> None:
-        """Take in the miss ratio with the first memory and anew, and calibrate the curve."""
+        """Take in miss ratios, of the first memory too, and calibrate the curve."""
         policy = seen.tenant.policy
         is_known = not (self.is_gap or seen.is_filling)
         recent.turnover.take(policy, seen.limit_bytes, seen.pages, is_known)

@@ -11,10 +11,10 @@ from cachepilot.decide.step import step_all
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Action, Held, Plan
-from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sense.policy_costs import PolicyCosts
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from experiments.control_loop.world import World
 from cachepilot.decide.config import DecideConfig
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
-from cachepilot.node.deciding.policy_costs import HALF_LIFE_S, PolicyCosts
 from cachepilot.sense.counters import Pages
+from cachepilot.sense.policy_costs import HALF_LIFE_S, PolicyCosts
 from cachepilot.sense.validate import POLICIES_MAX, ProtocolError, check_snapshot
 from cachepilot.v1 import session_pb2 as wire
 
