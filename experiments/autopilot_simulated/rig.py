@@ -76,6 +76,7 @@ class Look:
     accesses_total: int
     misses_total: int
     trusted: bool
+    current_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class _Recorder:
                 one.counters.accesses_total,
                 one.counters.misses_total,
                 one.trusted,
+                one.current_bytes,
             )
             self._run.looks.setdefault(one.cgroup, []).append(look)
         if since_s >= self._seconds:
