@@ -130,7 +130,7 @@ def rows(found: Sequence[Found]) -> list[Row]:
             [max(one.memory.values()) for one in runs],
             "intervals",
             goal=None if mode == "senpai" else GOAL_INTERVALS,
-            reference="from the first interval whose page cache has filled its limit to memory for it",
+            reference="from the first interval with a full page cache to memory for it",
         )
         made.append(
             Row.of_runs(
