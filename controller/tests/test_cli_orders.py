@@ -5,7 +5,7 @@ import json
 
 import pytest
 from cli_runs import Run, own, run, service
-from fake_service import FakeService
+from fake_service import FakeService, tenant
 
 from cachepilot import cli
 from cachepilot.api.shapes.changes import ChangeDetail
@@ -31,6 +31,18 @@ def test_a_pinned_size_has_a_unit(
 ) -> None:
     assert run(own, "pin", "/db", "--limit", size)[0] == 0
     assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
+
+
+@pytest.mark.parametrize("pinned", [("policy",), ("limit",), ("policy", "limit")])
+def test_status_marks_what_is_pinned(
+    run: Run, own: str, service: FakeService, pinned: tuple[str, ...]
+) -> None:
+    known = {"policy": ("pinned_policy", "lfu"), "limit": ("pinned_limit_bytes", 64 << 20)}
+    row = tenant("/db", "lfu", 64).model_copy(update=dict(known[one] for one in pinned))
+    service.all_tenants = [row]
+    out = run(own, "status", "-o", "wide")[1]
+    assert ("lfu (pinned)" in out) == ("policy" in pinned)
+    assert ("64 MiB (pinned)" in out) == ("limit" in pinned)
 
 
 def test_a_tenant_that_ends_while_it_is_pinned_is_named(

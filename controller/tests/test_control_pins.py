@@ -118,14 +118,15 @@ def test_a_node_that_no_tenant_can_leave_is_refused_by_name(tmp_path: Path, spre
 
 def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> None:
     world = a_world(tmp_path)
-    with pytest.raises(InputError, match=r"pin /a: limit_bytes: 4097 \(allowed: whole pages"):
-        world.service.pin(Pin(cgroup="/a", limit_bytes=4097))
+    with pytest.raises(InputError, match=r"pin /a: limit_bytes: 8388609 \(allowed: whole pages"):
+        world.service.pin(Pin(cgroup="/a", limit_bytes=8 * MIB + 1))
     world.run(1)
 
 
 def test_a_limit_below_the_floor_is_refused_at_once(tmp_path: Path) -> None:
     world = a_world(tmp_path)
-    with pytest.raises(InputError, match=rf"limit_bytes: 4096 \(allowed: .*, {MIB} to {256 * MIB}"):
+    why = rf"4 KiB is less than what cannot be reclaimed .*, 1 MiB \(allowed: {MIB} to {256 * MIB} "
+    with pytest.raises(InputError, match=why):
         world.service.pin(Pin(cgroup="/a", limit_bytes=4096))
     assert world.store.pins() == []
 

@@ -18,7 +18,7 @@ from cachepilot.node.shown.report import Report
 from cachepilot.plan.missed_slos import missed_slos, without_floors
 from cachepilot.plan.what_if import asked_so
 from cachepilot.sense.conditions import workloads_of
-from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
+from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, pages_up
 
 PIN_MAX_S = 30 * 86_400.0
 HOLD_MIN_S = 60.0
@@ -62,6 +62,12 @@ class Orders:
                     PAGE_BYTES, pages_up(report.collected.seen[pin.cgroup].wire.floor_bytes)
                 )
                 key = f"pin {pin.cgroup}: limit_bytes"
+                if pin.limit_bytes < least:
+                    raise InputError(
+                        f"{key}: {human_bytes(pin.limit_bytes)} is less than what cannot be "
+                        f"reclaimed and a margin, {human_bytes(least)} (allowed: {least} to "
+                        f"{budget} bytes)"
+                    )
                 pins.require_whole_pages(key, pin.limit_bytes, least, budget)
             can = ["default", *hello.policies]
             if pin.policy is not None and pin.policy not in can:

@@ -63,15 +63,15 @@ def slo_text(slo: SloView) -> Text:
 
 
 def _policy(tenant: TenantView) -> str:
-    pinned = tenant.pinned_policy or tenant.pinned_limit_bytes
-    held = "pinned" if pinned else "" if tenant.mode == "auto" else tenant.mode
+    held = "pinned" if tenant.pinned_policy else "" if tenant.mode == "auto" else tenant.mode
     return f"{tenant.policy} ({held})" if held else tenant.policy
 
 
 def _limit(tenant: TenantView) -> str:
     falling = tenant.target_limit_bytes != tenant.limit_bytes
     to = f" → {formats.limit(tenant.target_limit_bytes)}" if falling else ""
-    return f"{formats.limit(tenant.limit_bytes)}{to}"
+    pinned = " (pinned)" if tenant.pinned_limit_bytes else ""
+    return f"{formats.limit(tenant.limit_bytes)}{to}{pinned}"
 
 
 def _last(tenant: TenantView, now_s: float) -> Text:

@@ -8,7 +8,7 @@ from cachepilot.domain.names import cgroup_path, node_name, plain
 from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def require_whole_pages(
     """Raise InputError naming `key` unless a limit is whole pages, `least` to `most`."""
     if not least <= limit_bytes <= most or limit_bytes % PAGE_BYTES:
         allowed = f"whole pages of {PAGE_BYTES} bytes, {least} to {most}"
-        raise InputError(f"{key}: {limit_bytes} (allowed: {allowed})")
+        between = f"{human_bytes(least)} to {human_bytes(most)}"
+        raise InputError(f"{key}: {limit_bytes} (allowed: {allowed}; that is {between})")
 
 
 def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
