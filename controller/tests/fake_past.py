@@ -41,7 +41,7 @@ def change(number: int, state: ChangeState, cgroup: str = "/db") -> ChangeRow:
         measured_ops=None if is_live else 5240.0,
         text="256 MiB → 512 MiB",
         why="for its SLO",
-        outcome="" if is_live else "who needs it has it",
+        outcome="" if is_live else "the tenants that need memory have it",
         id=number,
     )
 

@@ -25,7 +25,7 @@ def test_what_is_needed_joins_a_change_for_gain_which_is_judged_all_the_same(
     assert node.run(3) == []
     told = [(one.event, one.why.partition("; this")[0]) for one in node.told if one.cgroup == "/2"]
     assert [event for event, _ in told] == [Event.TRIAL, Event.KEPT]
-    assert told[1][1] == "who needs it has it"
+    assert told[1][1] == "the tenants that need memory have it"
     taker.planned_mib, donor.planned_mib = taker.limit_mib, donor.limit_mib
     found = node.run(1)
     while not found:

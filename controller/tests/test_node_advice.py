@@ -99,6 +99,27 @@ def test_recommendations_are_few_bounded_and_what_auto_reaches(tmp_path: Path) -
     assert abs(np.log(ratios).mean()) < 0.05, ratios
 
 
+def test_bounds_of_recommendations_hold_the_throughput_of_intervals(tmp_path: Path) -> None:
+    """With these seeds they hold 90% of it, and with the error of the model alone 81%.
+
+    Most of what they do not hold is of /scan, whose recommended setting misses little: there the
+    scatter of the present setting, which misses everything, makes the calibration of curves worse
+    than its bars.
+    """
+    held, scattered = [], np.random.default_rng(7)
+    for seed in range(1, 5):
+        (tmp_path / str(seed)).mkdir()
+        here = Noisy(tmp_path / str(seed), Mode.RECOMMEND, seed)
+        here.run(60)
+        for _ in range(12):
+            here.run(10)
+            for name, one in recommended(here).items():
+                ops = here.ops(name, one.policy, one.limit_bytes)
+                ops *= np.exp(0.05 * scattered.standard_normal())
+                held.append(one.throughput_low_ops <= ops <= one.throughput_high_ops)
+    assert np.mean(held) >= 0.88, (np.mean(held), len(held))
+
+
 def recommended(here: Noisy) -> dict[str, RecommendationView]:
     rows = here.world.service.tenants()
     return {one.cgroup: one.recommendation for one in rows if one.recommendation is not None}

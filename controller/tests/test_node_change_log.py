@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SIZES, fooled, looping, memory_change, moving, settles, until, world
 
-from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective
 from cachepilot.domain.past.change import (
     EVIDENCE_POINTS,
@@ -145,7 +145,9 @@ def test_a_row_that_cannot_be_stored_is_stored_later(
     assert rows(here)[0].state is ChangeState.UNDONE
 
 
-SETTINGS = [Setting(policy, 16 * MIB) for policy in ("default", "lirs", "sieve")]
+SETTINGS = [
+    Setting(policy, size * MIB) for policy in ("default", "lirs", "sieve") for size in (16, 20)
+]
 DECIDED = st.tuples(
     st.sampled_from(list(Event)), st.sampled_from(["/a", "/b"]),
     st.sampled_from(SETTINGS), st.sampled_from(SETTINGS),
@@ -160,7 +162,15 @@ def test_no_tenant_has_two_open_changes_of_a_kind(
     known: dict[int, ChangeRow] = {}
     for time_s, cycle in enumerate(cycles):
         told = [
-            Decision(float(time_s), name, event, before, after, "w")
+            Decision(
+                float(time_s),
+                name,
+                event,
+                before,
+                after,
+                "w",
+                predicted=Reading(ops=float(after.limit_bytes)),
+            )
             for event, name, before, after in cycle
         ]
         log.take(told, time_s)
@@ -172,6 +182,8 @@ def test_no_tenant_has_two_open_changes_of_a_kind(
     for row in known.values():
         assert (row.state is ChangeState.LIVE) <= (row.ended_s is None)
         assert row.text and row.why
+        # What is predicted is of the limit beside it.
+        assert row.predicted_ops == row.to_limit_bytes
 
 
 def test_evidence_is_bounded_and_keeps_its_begin_and_its_end() -> None:

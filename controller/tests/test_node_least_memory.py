@@ -79,7 +79,10 @@ def test_a_missed_slo_takes_free_memory_at_once_with_low_confidence(
     assert web.limit_bytes <= 40 * MIB
     _needing_more(here, plant)
     assert web.limit_bytes == FIRST
-    assert any("which it had and needs again" in one.why for one in here.service.history(limit=9))
+    assert any(
+        "it had this memory before and needs it again" in one.why
+        for one in here.service.history(limit=9)
+    )
 
 
 def test_memory_that_others_got_is_not_given_twice(tmp_path: Path) -> None:

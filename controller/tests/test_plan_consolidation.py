@@ -194,6 +194,15 @@ def test_rows_show_whether_a_tenant_has_an_slo_and_known_needs() -> None:
     assert beyond == (True, True, False)
 
 
+def test_an_slo_that_is_measurably_missed_is_not_said_to_be_met_without_curves() -> None:
+    seen = snapshot(3, 2, policies=2)
+    slow = replace(seen.tenants[0].indicators, throughput_ops=0.5)
+    blind = replace(seen.tenants[0], trust=Trust(False, "few"), indicators=slow)
+    asked = Objectives((Objective("/t00000", throughput_ops=1.0), Objective("*")))
+    rows = consolidate([replace(seen, tenants=(blind, seen.tenants[1]))], asked, Config()).tenants
+    assert (rows[0].known, rows[0].note) == (False, "not known: what its SLOs would take")
+
+
 def test_pins_memory_bounds_and_allowed_policies_hold() -> None:
     seen = snapshot(3, 3, policies=3)
     other = next(name for name in ("policy0", "policy1") if name != seen.tenants[1].policy)

@@ -89,6 +89,14 @@ def test_no_table_is_wider_than_a_common_screen_for_long_paths(
         assert shown.evaluate(end)
 
 
+def test_long_notes_of_a_consolidation_wrap(shared: Autopilot, open_page: Open) -> None:
+    page = _open(shared, open_page, "consolidation", 1440)
+    notes = page.locator("td[data-label=Note]")
+    expect(notes.first).to_be_visible()
+    notes.evaluate_all("(all) => all.forEach((one) => (one.textContent = 'needs '.repeat(40)))")
+    assert _wider(page, ".scroll") == []
+
+
 @pytest.mark.parametrize("name", ["changes", "tenant"])
 def test_why_is_the_widest_column_of_the_log(shared: Autopilot, open_page: Open, name: str) -> None:
     page = _open(shared, open_page, name, 1440)

@@ -35,6 +35,11 @@ class Reading:
     ops: float | None = None
     miss_ratio: float | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return self.ops is None and self.miss_ratio is None
+
 
 def against_prediction(predicted: Reading, measured: Reading) -> str:
     """Compare a tenant's measured throughput with the prediction; empty if one is not known."""

@@ -10,11 +10,11 @@ class Recommendation:
 
     With less than `lower_bytes`, the tenant would have a lower throughput than predicted even if
     its curve is wrong in its favour. With `upper_bytes`, it has that throughput even if the curve
-    is wrong against it. Both use the 95% error bar. `throughput_low_ops` and `throughput_high_ops`
-    are the 95% bounds of `throughput_ops`. `present_ops` is the prediction of the same model for
-    its present setting.
+    is wrong against it. Both use the 95% error bar. Of its intervals, 95% are predicted to have a
+    throughput between `throughput_low_ops` and `throughput_high_ops`. `present_ops` is the
+    prediction of the same model for its present setting.
 
-    `confidence` is the probability that the tenant reaches `at_least_ops`. This is what its SLO
+    `confidence` is the probability that an interval reaches `at_least_ops`. This is what its SLO
     needs; without one, its present throughput if it is to gain, or otherwise the throughput that it
     keeps. `at_least_ops` is None if the tenant needs none of these; `confidence` is then None, too,
     as it is if the curves have low confidence. `since_s` is when the recommendation last changed,

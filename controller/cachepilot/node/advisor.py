@@ -6,6 +6,7 @@ that plan would change is the *rival*. The law in `cachepilot.decide.advice.law`
 with the recommendations over many intervals and decides when it replaces them.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from cachepilot.decide.advice.law import AdviceState, Verdict, judge
@@ -17,6 +18,7 @@ from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.planned import Setting as Predicted
 from cachepilot.domain.units import US_PER_S
+from cachepilot.model.prediction_error import PredictionError
 from cachepilot.model.throughput import tenant_throughput
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider
@@ -45,6 +47,7 @@ class Advisor:
     def __init__(self, config: NodeConfig, decider: Decider) -> None:
         self._config, self._decider = config, decider
         self.advice: Advice | None = None
+        self._errors: dict[str, PredictionError] = {}
 
     def step(
         self, collected: Collected, objectives: Objectives, step_bytes: int, can_limit: bool
@@ -53,7 +56,7 @@ class Advisor:
         state, states = self._decider.state, self._decider.state.tenants
         told = {cgroup for cgroup in collected.seen if objectives.of(cgroup).is_advised}
         if not told:
-            self.advice, state.advice = None, AdviceState()
+            self.advice, state.advice, self._errors = None, AdviceState(), {}
             for one in states.values():
                 one.advised = None
             return []
@@ -80,8 +83,25 @@ class Advisor:
             if cgroup in told and one.advised is not None
         }
         model = look.planned.config.model
-        self.advice = Advice(shadow, look.planned.plan, objectives, advised, model)
+        found = Advice(shadow, look.planned.plan, objectives, advised, model)
+        self.advice = replace(found, sigmas=self._sigmas(found, collected, told))
         return decisions
+
+    def _sigmas(
+        self, found: Advice, collected: Collected, told: Collection[str]
+    ) -> dict[str, float]:
+        """Compare the interval with its prediction; return the known standard errors."""
+        self._errors = {name: self._errors.get(name) or PredictionError() for name in told}
+        sigmas = {}
+        for name, error in self._errors.items():
+            seen = collected.seen[name]
+            predicted = found.predicted_ops(seen)
+            is_full = not (seen.is_filling or self._decider.is_gap)
+            if seen.sample is not None and predicted is not None and is_full:
+                error.take(seen.sample.ops, predicted)
+            if error.sigma is not None:
+                sigmas[name] = error.sigma
+        return sigmas
 
     def _adopt(self, action: Action, time_s: float) -> Advised | None:
         """Make an action the recommendation for its tenant; return the one that it replaces."""

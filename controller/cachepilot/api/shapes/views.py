@@ -125,7 +125,7 @@ class RecommendationView(View):
     """With this memory, the throughput is reached even if the curve is wrong against the tenant."""
     throughput_ops: float
     throughput_low_ops: float
-    """With `throughput_high_ops`: the 95% bounds."""
+    """With `throughput_high_ops`: bounds of the throughput of 95% of intervals."""
     throughput_high_ops: float
     present_ops: float
     """The same model's prediction for the present setting."""

@@ -37,7 +37,7 @@ def _slos(row: LeastMemory) -> Text:
     if not row.kept:
         return Text("cannot be met", "red")
     lacks = row.least_bytes > row.limit_bytes
-    return Text("with more memory", "yellow") if lacks else Text("met", "green")
+    return Text("with more memory", "yellow") if lacks else Text("predicted to be met", "green")
 
 
 def _more(row: LeastMemory) -> str:

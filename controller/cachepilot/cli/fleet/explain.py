@@ -81,7 +81,8 @@ def _slo(slo: SloView) -> Text:
     line.append(slo.verdict, tables.VERDICT_STYLES.get(slo.verdict, ""))
     line.append(f"; measured {measured}, met in {formats.share(slo.attainment)} of the last hour")
     if slo.state != slo.verdict:
-        line.append(f"; plan: {slo.state}, predicted {predicted}, attainable {attainable}")
+        outcome = formats.predicted_state(slo.state)
+        line.append(f"; plan: {outcome}, predicted {predicted}, attainable {attainable}")
     return line.append(f"\n  {slo.why}") if slo.why else line
 
 

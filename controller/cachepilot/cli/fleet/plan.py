@@ -61,7 +61,10 @@ def _table(answer: WhatIfAnswer) -> Table:
         changed = row.policy != row.to_policy
         gain = row.to_throughput_ops / row.throughput_ops - 1 if row.throughput_ops else None
         slos = Text("\n").join(
-            Text(f"{slo.kind} {slo.state}", style="green" if slo.state == "kept" else "red")
+            Text(
+                f"{slo.kind} {formats.predicted_state(slo.state)}",
+                style="green" if slo.state == "kept" else "red",
+            )
             for slo in row.slos
         )
         table.add_row(

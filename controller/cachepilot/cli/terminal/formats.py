@@ -35,6 +35,11 @@ def share(value: float | None, digits: int = 1) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}%}"
 
 
+def predicted_state(state: str) -> str:
+    """Return the outcome of an SLO under a plan, as a prediction."""
+    return "predicted to be met" if state == "kept" else state
+
+
 def recommendation(one: RecommendationView) -> str:
     """Return a recommendation with its bounds, its predicted effect, and its confidence."""
     bounds = f"{human_bytes(one.lower_bytes)} to {human_bytes(one.upper_bytes)}"

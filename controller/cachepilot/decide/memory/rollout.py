@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rollout of one change of limits: they move, page caches fill, and it is kept or undone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cachepilot.decide.config import IDLE_S, DecideConfig
 from cachepilot.decide.memory import judging
@@ -50,7 +50,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
             change.cost = max(0.0, change.cost - member.cost)
             restart(change)
         elif name in seen.tenants and seen.tenants[name].stays:
-            member.to_bytes = seen.tenants[name].limit_bytes
+            stay(change, [name], seen)
     there = [name for name in change.members if name in seen.tenants]
     undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
@@ -108,7 +108,9 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     has_returned = all(_has_returned(one) for one in change.members.values())
     if is_there and (change.forced or has_returned):
         short = _stuck(change, seen)
-        told = f"the node moved no further: {', '.join(short)}" if short else "who needs it has it"
+        told = "the tenants that need memory have it"
+        if short:
+            told = f"the node moved no further: {', '.join(short)}"
         parts = change.for_gain() if change.forced else {}
         if not parts:
             return _end(state, seen, Event.KEPT, told)
@@ -231,8 +233,14 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
         for one, to in growing
     )
     if growing and not any(served):
-        for name, member in change.members.items():
-            member.to_bytes = seen.tenants[name].limit_bytes
+        stay(change, change.members, seen)
+
+
+def stay(change: MemoryChange, names: Collection[str], seen: MemoryInterval) -> None:
+    """Let members stay at their present limits."""
+    wait_us = seen.wait_at({name: seen.tenants[name].limit_bytes for name in names})
+    for name in names:
+        change.members[name].stay(seen.tenants[name], wait_us)
 
 
 def _stands(change: MemoryChange, seen: MemoryInterval) -> bool:

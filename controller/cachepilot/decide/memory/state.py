@@ -7,7 +7,7 @@ in the goal.
 
 from dataclasses import dataclass, field
 
-from cachepilot.decide.memory.interval import MemoryInterval
+from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
 from cachepilot.decide.memory.waits import Wait
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting, against_prediction
 from cachepilot.model.gain import Gain
@@ -60,6 +60,14 @@ class Member:
     def is_behind(self, limit_bytes: int) -> bool:
         """Whether a giving member, which has that limit, did not give what it was asked for."""
         return self.asked_bytes is not None and limit_bytes >= self.asked_bytes + PAGE_BYTES
+
+    def aim(self, limit_bytes: int, predicted: Reading) -> None:
+        """Move the member to another limit, of which `predicted` is predicted."""
+        self.to_bytes, self.predicted = limit_bytes, predicted
+
+    def stay(self, one: MemoryTenant, wait_us: float) -> None:
+        """Let the member stay at its present limit, where a device read waits `wait_us`."""
+        self.aim(one.limit_bytes, one.planned_at(one.limit_bytes, wait_us).predicted)
 
     def compare_with(self, limit_bytes: int) -> None:
         """Judge the member by what the change gains beyond `limit_bytes`, its limit otherwise."""

@@ -16,8 +16,8 @@ from cachepilot.decide.memory import asked, giving_back, judging, rollout
 from cachepilot.decide.memory.interval import MemoryInterval, MemoryTenant
 from cachepilot.decide.memory.state import Member, MemoryChange, MemoryState
 from cachepilot.domain.decisions import Decision, Event
-from cachepilot.readable import number
-from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down
+from cachepilot.domain.objectives.objective import Goal
+from cachepilot.sizes import PAGE_BYTES, pages_down
 
 PARTS = 16
 """Number of steps on the way to the plan's limits at which it is checked whether they suffice."""
@@ -233,15 +233,14 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
     # A forced change is not undone for its cost, so members that join it for a gain cost nothing.
     costs = {name: 0.0 if change.forced else _cost_of_one(one) for name, one in seen.movers.items()}
     change.cost += sum(costs.values())
-    for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
-        # The plan no longer moves this member's limit, so it stays where it is.
-        change.members[name].to_bytes = seen.tenants[name].limit_bytes
+    # The plan no longer moves the limits of these members, so they stay where they are.
+    rollout.stay(change, change.members.keys() & seen.tenants.keys() - seen.movers.keys(), seen)
     state.evidence, state.owed = {}, 0.0
     found = []
     for name, one in seen.movers.items():
         member, now, then = change.members.get(name), one.limit_bytes, one.planned_bytes
         if member is not None:
-            member.to_bytes = then
+            member.aim(then, one.predicted)
             member.cost += costs[name]
             continue
         origin = state.restore.pop(name, None)
@@ -252,20 +251,21 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
             gave_certain=gave_certain, certain_miss=one.miss_at(now) if gave_certain else 1.0,
         )  # fmt: skip
         change.members[name] = member
-        why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
-        found.append(member.decision(seen.time_s, name, Event.TRIAL, why))
+        found.append(member.decision(seen.time_s, name, Event.TRIAL, _why(one, seen.goal)))
     rollout.restart(change)
     return found
 
 
-def _why(one: MemoryTenant) -> str:
+def _why(one: MemoryTenant, goal: str) -> str:
+    """Why a limit changes. Limits and predictions may move while it does, so they are not named."""
     if one.needs and one.grows:
-        return "which it had and needs again"
+        return "it had this memory before and needs it again"
     if one.is_short and one.grows:
         return "for its SLO"
     if one.aimed_planned > one.aimed:
         return "to meet its SLO in most intervals"
     if one.below > one.below_planned:
-        return "which it keeps"
-    now, then = one.measured.ops or 0.0, one.predicted.ops or 0.0
-    return f"{number(now, 4)} -> {number(then, 4)} ops/s predicted"
+        return "for the share of its throughput that it keeps"
+    if goal == Goal.LEAST_MEMORY.value:
+        return "it needs no more"
+    return "it gains more than others lose" if one.grows else "others gain more than it loses"

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from cachepilot.domain.objectives.objective import Objective, Objectives, size_bytes
@@ -28,7 +28,8 @@ class Advice:
     """The recommendations for a node after a cycle, and what they are based on.
 
     `collected` is the node with the recommendations in force. `plan` is the plan that was made for
-    it by calibrated curves and by the throughput model `model`.
+    it by calibrated curves and by the throughput model `model`. `sigmas` are, by cgroup, relative
+    standard errors of an interval against the prediction of its setting, if they are known.
     """
 
     collected: Collected
@@ -36,6 +37,17 @@ class Advice:
     objectives: Objectives
     advised: Mapping[str, Advised]
     model: ModelKind
+    sigmas: Mapping[str, float] = field(default_factory=dict)
+
+    def predicted_ops(self, present: Seen) -> float | None:
+        """Operations per second that the plan predicts of a tenant's present setting, if it can."""
+        tenant, shadow = present.tenant, self.collected.seen.get(present.tenant.cgroup)
+        curves = None if shadow is None else shadow.tenant.curves
+        if curves is None or tenant.policy not in curves.policies:
+            return None
+        throughput = tenant_throughput(tenant, self.collected.snapshot.device, self.model)
+        miss = miss_at(curves, tenant.policy, tenant.limit_bytes)
+        return throughput.ops(self.plan.device_wait_us, miss)
 
     @cached_property
     def _actions(self) -> dict[str, Action]:
@@ -84,9 +96,11 @@ class _Shown:
         device, self._wait_us = advice.collected.snapshot.device, advice.plan.device_wait_us
         self._throughput = tenant_throughput(present.tenant, device, advice.model)
         self._budget = advice.collected.snapshot.node.budget_bytes
-        self._floor = present.wire.floor_bytes
+        self._floor = present.tenant.floor_bytes
         self._policy, self._limit = shadow.tenant.policy, shadow.limit_bytes
         self._ops_there = self._ops(self._miss(self._limit))
+        by_model = (present.tenant.demand.error_pct or 0.0) / 100
+        self._sigma = max(by_model, advice.sigmas.get(present.tenant.cgroup, 0.0))
 
     def _ops(self, miss: float) -> float:
         return self._throughput.ops(self._wait_us, min(1.0, max(0.0, miss)))
@@ -98,7 +112,8 @@ class _Shown:
         """The half-width of the error bar of the predicted miss ratio at a limit.
 
         The miss ratio at the present limit is measured, so that only the step from there has an
-        error, and the level if the policy is another one. Without measured curves it is 1.
+        error, and the levels of both curves if the policy is another one. Without measured curves
+        it is 1.
         """
         measured, tenant = self._present.measured, self._present.tenant
         if measured is None:
@@ -106,17 +121,23 @@ class _Shown:
         step = measured.error_between(self._policy, tenant.limit_bytes, limit_bytes)
         if self._policy == tenant.policy:
             return step
-        level = max(
+        levels = (
             measured.error_at(one, tenant.limit_bytes) for one in (self._policy, tenant.policy)
         )
-        return math.hypot(level, step)
+        return math.hypot(*levels, step)
 
-    def _bar(self) -> float:
-        """The half-width of the throughput's error bar, by the curve and by the model."""
-        miss, off = self._miss(self._limit), self._error(self._limit)
-        by_curve = (self._ops(miss - off) - self._ops(miss + off)) / 2
-        by_model = BAR_SIGMAS * (self._present.tenant.demand.error_pct or 0.0) / 100
-        return math.hypot(by_curve, by_model * self._ops_there)
+    @cached_property
+    def _bars(self) -> tuple[float, float]:
+        """By how much the throughput of an interval may be below and above the prediction, at 95%.
+
+        It is the error of the curve's difference between the settings, and that by which intervals
+        at the present setting are off their prediction. Near a miss ratio of 0 the two sides
+        differ much.
+        """
+        there, miss, off = self._ops_there, self._miss(self._limit), self._error(self._limit)
+        by_interval = BAR_SIGMAS * self._sigma * there
+        below, above = there - self._ops(miss + off), self._ops(miss - off) - there
+        return math.hypot(below, by_interval), math.hypot(above, by_interval)
 
     def _bound(self, end_bytes: int, is_enough: Callable[[int], bool]) -> int:
         """The furthest limit from the recommended one towards an end that `is_enough` accepts.
@@ -180,22 +201,26 @@ class _Shown:
             wanted = present_ops if gains else kept_ops
         return wanted or None
 
+    def _chance_of(self, least: float) -> float:
+        below, above = self._bars
+        return _chance(self._ops_there, below if least < self._ops_there else above, least)
+
     def recommendation(self, kept_ops: float, advised: Advised | None) -> Recommendation:
         """Return the recommendation to show."""
-        tenant, bar = self._present.tenant, self._bar()
+        tenant, (below, above) = self._present.tenant, self._bars
         present_ops = self._ops(miss_at(self._curves, tenant.policy, tenant.limit_bytes))
         least = self._at_least(present_ops, kept_ops)
-        is_sure = least is not None and tenant.trust.trusted
+        is_sure = tenant.trust.trusted
         return Recommendation(
             policy=self._policy,
             limit_bytes=self._limit,
             lower_bytes=self._lower(),
             upper_bytes=self._upper(),
             throughput_ops=self._ops_there,
-            throughput_low_ops=max(0.0, self._ops_there - bar),
-            throughput_high_ops=self._ops_there + bar,
+            throughput_low_ops=max(0.0, self._ops_there - below),
+            throughput_high_ops=self._ops_there + above,
             present_ops=present_ops,
             at_least_ops=least,
-            confidence=_chance(self._ops_there, bar, least or 0.0) if is_sure else None,
+            confidence=self._chance_of(least) if is_sure and least is not None else None,
             since_s=None if advised is None else advised.since_s,
         )

@@ -146,10 +146,10 @@ class ChangeLog:
         is_step = one.event is Event.REFUSED and one.before == one.after
         if known is not None and is_known and not is_step and _is_of(one, known[0]):
             row = known[0]
-            row.to_limit_bytes = one.after.limit_bytes
+            predicted = Reading(row.predicted_ops, row.predicted_miss_ratio)
+            aim(row, one.before, one.after, predicted if one.predicted.is_empty else one.predicted)
             row.measured_ops = one.measured.ops
             row.measured_miss_ratio = one.measured.miss_ratio
-            row.text = change_text(one.before, one.after)
             self._close(key, state, one.time_s, one.why)
             if kind is ChangeKind.POLICY:
                 self._ended[one.cgroup] = row

@@ -56,7 +56,15 @@ def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -
     Without curves to follow, all that can be known is that it has enough.
     """
     has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
-    return has_p99 and (follows or kept)
+    return has_p99 and (follows or (kept and not _is_missed(tenant, objective)))
+
+
+def _is_missed(tenant: Tenant, objective: Objective) -> bool:
+    """Whether the present setting measurably misses an SLO, whatever the model says of it."""
+    readings = tenant.indicators
+    return (objective.throughput_ops or 0.0) > readings.throughput_ops or (
+        objective.hit_ratio is not None and 1 - readings.miss_ratio < objective.hit_ratio
+    )
 
 
 def peak_note(peak_bytes: int, peak_s: float | None) -> str:
@@ -74,8 +82,9 @@ def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, know
     if not known:
         return f"not known: what {what} would take"
     if not kept:
-        what = what if has_slo else f"{what}, once the others have their least"
-        return f"{what}: with no memory of this node"
+        if has_slo:
+            return "no memory of this node would meet its SLOs"
+        return f"beside the least memory of the others, none is left that keeps {what}"
     free = limit_bytes - least_bytes
     if free < 0 and has_slo:
         return f"to be sure of its SLOs takes {human_bytes(-free)} more"
