@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fleet page answers first: is it helping, who pays, are the SLOs safe, what changed."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Open
 from .test_change_log import change
+
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def _with(page: Page, path: str, found: Any) -> None:
@@ -59,9 +62,11 @@ def test_an_slo_at_risk_is_loud_with_its_burn(shared: Autopilot, open_page: Open
     expect(safe).to_contain_text("0 of 1 safe")
     row = safe.locator("tbody tr")
     expect(row).to_contain_text("budget used up")
-    expect(row).to_contain_text("used 50 times")
-    expect(row.locator(".bad").filter(has_text="50×")).to_be_visible()
-    expect(row.locator(".bad").filter(has_text="12×")).to_be_visible()
+    left = row.locator("td[data-label='Left of 24h']")
+    expect(left).to_have_text("0%")
+    expect(left).to_have_attribute("title", re.compile("the budget was used 50 times"))
+    expect(row.locator(".bad").filter(has_text=f"50{TIMES}")).to_be_visible()
+    expect(row.locator(".bad").filter(has_text=f"12{TIMES}")).to_be_visible()
 
 
 def test_the_fleet_page_says_what_changed_and_links_to_all(
