@@ -37,7 +37,7 @@ def _slos(row: LeastMemory) -> Text:
     if not row.kept:
         return Text("cannot be met", "red")
     lacks = row.least_bytes > row.limit_bytes
-    return Text("with more memory", "yellow") if lacks else Text("predicted to be met", "green")
+    return Text("with more memory", "yellow") if lacks else Text("met", "green")
 
 
 def _more(row: LeastMemory) -> str:
@@ -50,7 +50,7 @@ def _table(found: Consolidation) -> Table:
     tables.add_columns(table, ["limit"])
     tables.add_columns(table, ["least under"], "left")
     tables.add_columns(table, ["least", "saved"])
-    tables.add_columns(table, ["SLOs"], "left")
+    tables.add_columns(table, ["SLOs, predicted"], "left")
     tables.add_columns(table, ["more like it"])
     for row in found.tenants:
         table.add_row(

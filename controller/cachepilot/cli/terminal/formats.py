@@ -36,8 +36,8 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def predicted_state(state: str) -> str:
-    """Return the outcome of an SLO under a plan, as a prediction."""
-    return "predicted to be met" if state == "kept" else state
+    """Return the outcome of an SLO under a plan; what shows it says that it is predicted."""
+    return "met" if state == "kept" else state
 
 
 def recommendation(one: RecommendationView) -> str:
