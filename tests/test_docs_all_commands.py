@@ -50,6 +50,7 @@ NOT_RUN = {
         r"sudo \.venv/bin/cachepilot agent run .*",
         r"sudo cachepilot-agent release",
         r"sudo (python3 -m venv|ln -sf|rm -r) /opt/cachepilot\b.*",
+        r"sudo (rm /(etc|usr)/.*|userdel cachepilot)",
         r"sudo /opt/cachepilot/bin/pip install dist/cachepilot-\*\.whl",
     ),
     "needs another machine or a cluster": (
