@@ -59,7 +59,7 @@ start() {
 	local run=("$YCSB" run --records "$RECORDS" --seconds "$RUN_SECONDS" --seed 1)
 	echo 3 >/proc/sys/vm/drop_caches
 	mkdir "$root/$side"
-	echo +cpu +memory +io >"$root/$side/cgroup.subtree_control"
+	echo +memory +io >"$root/$side/cgroup.subtree_control"
 	for name in "${tenants[@]}"; do
 		mkdir "$root/$side/$name"
 		echo "$LIMIT_BYTES" >"$root/$side/$name/memory.high"
