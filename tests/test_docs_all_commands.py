@@ -51,6 +51,7 @@ NOT_RUN = {
         r"sudo cachepilot-agent release",
         r"sudo (python3 -m venv|ln -sf|rm -r) /opt/cachepilot\b.*",
         r"sudo (rm /(etc|usr)/.*|userdel cachepilot)",
+        r"sudo rmdir --ignore-fail-on-non-empty /etc/cachepilot",
         r"sudo /opt/cachepilot/bin/pip install dist/cachepilot-\*\.whl",
     ),
     "needs another machine or a cluster": (

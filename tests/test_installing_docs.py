@@ -56,3 +56,19 @@ def test_the_agent_alone_finds_its_policies(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_that_installs_is_followed(page: str) -> None:
     assert page in ("docs/operating/install.md", "docs/operating/kernel.md")
+
+
+def test_the_removal_names_all_that_the_installation_makes() -> None:
+    shown = (ROOT / "docs/operating/going_back.md").read_text("utf-8")
+    lines = re.findall(r"(?m)^sudo (.*)$", shown)
+    words = [line.split() for line in lines]
+    folders = {one for line in words if line[:2] == ["rm", "-r"] for one in line[2:]}
+    files = {one for line in words if line[0] == "rm" for one in line[1:]}
+    installed = (ROOT / "docs/operating/install.md").read_text("utf-8")
+    paths = re.findall(r"(?m)^sudo (?:install -D|ln -sf|python3 -m venv) .*?(/\S+)$", installed)
+    assert "/usr/lib/sysusers.d/cachepilot-controller.conf" in paths
+    for path in paths:
+        assert path in files or any(path.startswith(folder) for folder in folders)
+    assert "rmdir --ignore-fail-on-non-empty /etc/cachepilot" in lines
+    assert "/usr/local/bin/cachepilot" in files
+    assert lines.index("userdel cachepilot") > lines.index("systemctl daemon-reload")
