@@ -48,8 +48,8 @@ class Size:
         return pages
 
 
-def parse_size(text: str) -> Size:
-    """Parse one size; raise InputError naming the allowed forms.
+def parse_size(text: str, allowed: str = ALLOWED) -> Size:
+    """Parse one size; raise InputError naming the allowed forms, those in `allowed`.
 
     A number with `%`, or with a decimal point and no unit, is a share. An integer without a unit or
     with `pages` counts pages of 4 KiB. A number with KiB, MiB, GiB or TiB counts bytes, rounded
@@ -57,7 +57,7 @@ def parse_size(text: str) -> Size:
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"size {text!r}: not a size (allowed: {ALLOWED})")
+        raise InputError(f"size {text!r}: not a size (allowed: {allowed})")
     digits, unit = match["number"], match["unit"]
     number = Fraction(digits)
     if unit == "%" or (not unit and "." in digits):
@@ -68,8 +68,8 @@ def parse_size(text: str) -> Size:
             )
         return Size(text, share=share)
     if unit and unit not in (PAGES, *UNITS_BYTES):
-        allowed = ", ".join((*UNITS_BYTES, PAGES))
-        raise InputError(f"size {text}: unknown unit {unit!r} (allowed: {allowed})")
+        units = ", ".join((*UNITS_BYTES, PAGES))
+        raise InputError(f"size {text}: unknown unit {unit!r} (allowed: {units})")
     if unit == PAGES and number.denominator != 1:
         raise InputError(f"size {text}: not whole pages (allowed: like 4096pages)")
     pages = int(number * UNITS_BYTES.get(unit, PAGE_BYTES)) // PAGE_BYTES

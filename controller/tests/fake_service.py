@@ -96,6 +96,7 @@ def tenant(cgroup: str, policy: str, limit_mib: int, on: str = "alpha") -> Tenan
         limit_bytes=limit_mib * MIB,
         target_limit_bytes=limit_mib * MIB,
         floor_bytes=32 * MIB,
+        least_limit_bytes=MIB,
         current_bytes=(limit_mib - 5) * MIB,
         hit_ratio=0.8731,
         throughput_ops=5240.0,

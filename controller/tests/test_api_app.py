@@ -14,6 +14,7 @@ from cachepilot.api.serving.bounded_body import BODY_MAX_BYTES
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.api.shapes.views import DecisionView, NodeView
 from cachepilot.domain.objectives.objective import Goal, Objectives
+from cachepilot.errors import OutOfRangeError
 
 API = "/api/v1"
 HERE = "http://127.0.0.1:7071"
@@ -122,6 +123,19 @@ def test_refusals_are_one_line(
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
     assert part in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_a_refusal_of_a_number_has_its_range(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pin(*_: Any) -> None:
+        raise OutOfRangeError("pin /db: limit 4 KiB", "limit_bytes", 4096, 1 << 20, 1 << 28)
+
+    monkeypatch.setattr(FakeService, "pin", pin)
+    answer = client.post(f"{API}/pins", json={"cgroup": "/db", "limit_bytes": 4096})
+    given = {"key": "limit_bytes", "value": 4096, "least": 1 << 20, "most": 1 << 28}
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "pin /db: limit 4 KiB", "range": given}
 
 
 def test_a_body_that_is_not_json_is_refused(client: TestClient) -> None:

@@ -104,7 +104,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(world: World) -> None:
         service.pin(Pin(cgroup="/a", policy="mru"))
     with pytest.raises(InputError, match="needs a policy"):
         service.pin(Pin(cgroup="/a"))
-    with pytest.raises(InputError, match="limit_bytes: 1 "):
+    with pytest.raises(InputError, match="limit 1 B is below"):
         service.pin(Pin(cgroup="/a", limit_bytes=1))
     with pytest.raises(InputError, match="limit: 0"):
         service.history(limit=0)

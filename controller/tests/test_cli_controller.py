@@ -170,6 +170,10 @@ def test_a_recommendation_is_shown_with_its_bounds(run: Run, own: str) -> None:
         ("pin /db", "nothing to pin"),
         ("pin /db --limit 1", "--limit 1: a size needs a unit (allowed: bytes like 64MiB, pages"),
         ("pin /db --limit 0.5", "--limit 0.5: a size needs a unit"),
+        (
+            "pin /db --limit -5MiB",
+            "size '-5MiB': not a size (allowed: bytes like 64MiB, pages like 16384pages, or a ",
+        ),
         ("pin /db --limit 1.5pages", "size 1.5pages: not whole pages"),
         ("plan --what-if --node alpha --limit /db=64", "--limit 64: a size needs a unit"),
         ("plan --what-if --node alpha --budget 10%", "--budget 10%: a share is of no use here"),

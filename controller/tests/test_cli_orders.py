@@ -2,6 +2,7 @@
 """Commands that pin, revert, undo and apply what-ifs, against a real server on loopback."""
 
 import json
+import re
 
 import pytest
 from cli_runs import Run, own, run, service
@@ -43,6 +44,27 @@ def test_status_marks_what_is_pinned(
     out = run(own, "status", "-o", "wide")[1]
     assert ("lfu (pinned)" in out) == ("policy" in pinned)
     assert ("64 MiB (pinned)" in out) == ("limit" in pinned)
+
+
+@pytest.mark.parametrize(
+    ("least_mib", "told"),
+    [
+        (1, "floor 32 MiB (protected; a pin may go down to 1 MiB)"),
+        (32, "floor 32 MiB (what cannot be reclaimed, and a margin)"),
+        (None, "floor 32 MiB why:"),
+    ],
+)
+def test_floors_are_shown_by_what_they_are(
+    run: Run, own: str, service: FakeService, least_mib: int | None, told: str
+) -> None:
+    least = None if least_mib is None else least_mib << 20
+    row = tenant("/db", "lfu", 64).model_copy(update={"least_limit_bytes": least})
+    service.all_tenants = [row]
+    assert told in " ".join(run(own, "explain", "/db")[1].split())
+    rows = run(own, "status", "-o", "wide")[1].splitlines()
+    assert any("floor" in one and "least limit" in one for one in rows)
+    shown = r"32 MiB +-" if least_mib is None else rf"32 MiB +{least_mib} MiB"
+    assert any(re.search(shown, one) for one in rows)
 
 
 def test_a_tenant_that_ends_while_it_is_pinned_is_named(

@@ -16,7 +16,7 @@ from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.recorded import RecordedDecision
-from cachepilot.errors import InputError
+from cachepilot.errors import InputError, OutOfRangeError
 from cachepilot.store.store import Store
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
@@ -118,17 +118,36 @@ def test_a_node_that_no_tenant_can_leave_is_refused_by_name(tmp_path: Path, spre
 
 def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> None:
     world = a_world(tmp_path)
-    with pytest.raises(InputError, match=r"pin /a: limit_bytes: 8388609 \(allowed: whole pages"):
+    with pytest.raises(InputError, match=r"pin /a: limit .*8388609 bytes, .* not whole pages"):
         world.service.pin(Pin(cgroup="/a", limit_bytes=8 * MIB + 1))
     world.run(1)
 
 
 def test_a_limit_below_the_floor_is_refused_at_once(tmp_path: Path) -> None:
     world = a_world(tmp_path)
-    why = rf"4 KiB is less than what cannot be reclaimed .*, 1 MiB \(allowed: {MIB} to {256 * MIB} "
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(OutOfRangeError) as refused:
         world.service.pin(Pin(cgroup="/a", limit_bytes=4096))
+    assert str(refused.value) == (
+        "pin /a: limit 4 KiB is below 1 MiB, what cannot be reclaimed and a margin "
+        "(allowed: 256pages to 65536pages: 1 MiB to 256 MiB)"
+    )
+    told = refused.value
+    assert (told.key, told.value, told.least, told.most) == ("limit_bytes", 4096, MIB, 256 * MIB)
     assert world.store.pins() == []
+
+
+def test_a_pin_and_a_what_if_may_go_below_protected_memory(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    row = world.service.tenant("/a").tenant
+    assert (row.floor_bytes, row.least_limit_bytes) == (64 * MIB, MIB)
+    asked = {"/a": 20 * MIB}
+    answer = world.service.what_if(WhatIf(node="plant", limit_bytes=asked))
+    assert {one.cgroup: one.to_limit_bytes for one in answer.tenants}["/a"] == 20 * MIB
+    world.service.pin(Pin(cgroup="/a", limit_bytes=20 * MIB))
+    world.run(40)
+    assert world.plant.of("/a").limit_bytes == 20 * MIB
+    with pytest.raises(OutOfRangeError, match=r"^what-if: /a: limit 4 KiB is below 1 MiB, what"):
+        world.service.what_if(WhatIf(node="plant", limit_bytes={"/a": 4096}))
 
 
 def a_kept_policy(path: Path, wall: list[float]) -> tuple[World, DecisionView]:

@@ -232,7 +232,7 @@ def test_a_what_if_is_applied_as_one_change_that_ends(tmp_path: Path) -> None:
         ({}, "nothing is asked that could be applied"),
         ({"limit_bytes": {"/a": 120 * MIB}, "hold_s": 1.0}, "hold_s: 1.0 .allowed: 60 to"),
         ({"limit_bytes": {"/c": 120 * MIB}}, "'/c' is no tenant"),
-        ({"limit_bytes": {"/a": 4096}}, "limit_bytes: 4 KiB is less than what cannot be reclaimed"),
+        ({"limit_bytes": {"/a": 4096}}, "limit 4 KiB is below 1 MiB, what cannot be reclaimed"),
         ({"policy": {"/a": "mru"}}, "'mru' has no curve"),
         ({"limit_bytes": {"/a": 16 * MIB}}, "SLO hit_ratio of /a would be missed"),
         ({"throughput_ops": {"/b": -1.0}}, "throughput_ops: /b: -1.0"),

@@ -19,9 +19,9 @@ from cachepilot.api.serving.bounded_body import BODY_S, BoundedBody
 from cachepilot.api.serving.events import RETRY_AFTER_S, Events, TooManyClientsError
 from cachepilot.api.serving.fleet_plans import FleetPlans
 from cachepilot.api.serving.page import add_page
-from cachepilot.api.shapes.errors import ErrorShape
+from cachepilot.api.shapes.errors import ErrorShape, RangeShape
 from cachepilot.api.shapes.shape import Shape
-from cachepilot.errors import ConflictError, InputError
+from cachepilot.errors import ConflictError, InputError, OutOfRangeError
 from cachepilot.fleet.access import Access
 from cachepilot.node.shown.changes import Topic
 from cachepilot.store.failures import StoreFailedError
@@ -59,15 +59,17 @@ class Health(Shape):
     """Why the controller cannot store decisions and objectives; "" if all is well."""
 
 
-def _refusal(status: int, message: str) -> JSONResponse:
+def _refusal(status: int, message: str, allowed: RangeShape | None = None) -> JSONResponse:
     # The refused input may not be valid Unicode: a lone surrogate is shown as its escape.
     line = " ".join(message.split()).encode(errors="backslashreplace").decode()
-    return JSONResponse({"error": line}, status)
+    told = ErrorShape(error=line, range=allowed)
+    return JSONResponse(told.model_dump(exclude_none=True), status)
 
 
 async def _on_input_error(_request: Request, error: Exception) -> Response:
     status = 409 if isinstance(error, ConflictError) else 422
-    return _refusal(404 if isinstance(error, UnknownError) else status, str(error))
+    allowed = RangeShape.model_validate(error.range) if isinstance(error, OutOfRangeError) else None
+    return _refusal(404 if isinstance(error, UnknownError) else status, str(error), allowed)
 
 
 async def _on_too_many(_request: Request, error: Exception) -> Response:
@@ -140,7 +142,7 @@ def create_app(
     A tenant's details, the history, what-if and consolidation take longest and run on separate
     threads, so that no other call waits for them.
 
-    Errors are answered as one line, `{"error": ...}`:
+    Errors are answered as one line, `{"error": ...}`, with the `range` of an OutOfRangeError:
 
     - UnknownError with 404, ConflictError with 409, TooManyClientsError with 503, any other
       InputError with 422, StoreFailedError with 507 (full) or 503;

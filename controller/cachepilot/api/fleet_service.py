@@ -42,6 +42,7 @@ from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
 from cachepilot.plan.consolidation.spreading import plan_spread
+from cachepilot.plan.missed_slos import without_floors
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
 
@@ -270,7 +271,10 @@ class ControlService:
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         """Return the plan under the assumptions of `question`; changes nothing."""
         report = self._report_of(question.node)
-        snapshot, config = report.collected.snapshot, self._fleet.config.planner
+        seen, config = report.collected.seen, self._fleet.config.planner
+        limited = seen.keys() & question.limit_bytes.keys()
+        floors = {cgroup: seen[cgroup].least_limit_bytes for cgroup in limited}
+        snapshot = without_floors(report.collected.snapshot, floors)
         asked = Question(**question.model_dump())
         found = what_if(snapshot, report.objectives, config, asked)
         why = self._stale().get(question.node)

@@ -18,7 +18,7 @@ from cachepilot.node.shown.report import Report
 from cachepilot.plan.missed_slos import missed_slos, without_floors
 from cachepilot.plan.what_if import asked_so
 from cachepilot.sense.conditions import workloads_of
-from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, pages_up
+from cachepilot.sizes import pages_down
 
 PIN_MAX_S = 30 * 86_400.0
 HOLD_MIN_S = 60.0
@@ -58,17 +58,8 @@ class Orders:
                 if "limits" not in hello.capabilities:
                     raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
                 budget = pages_down(report.collected.snapshot.node.budget_bytes)
-                least = max(
-                    PAGE_BYTES, pages_up(report.collected.seen[pin.cgroup].wire.floor_bytes)
-                )
-                key = f"pin {pin.cgroup}: limit_bytes"
-                if pin.limit_bytes < least:
-                    raise InputError(
-                        f"{key}: {human_bytes(pin.limit_bytes)} is less than what cannot be "
-                        f"reclaimed and a margin, {human_bytes(least)} (allowed: {least} to "
-                        f"{budget} bytes)"
-                    )
-                pins.require_whole_pages(key, pin.limit_bytes, least, budget)
+                least = report.collected.seen[pin.cgroup].least_limit_bytes
+                pins.require_possible_limit(f"pin {pin.cgroup}", pin.limit_bytes, least, budget)
             can = ["default", *hello.policies]
             if pin.policy is not None and pin.policy not in can:
                 raise InputError(
@@ -100,7 +91,7 @@ class Orders:
             if after == present:
                 continue
             pinned = (one.cgroup for one in wanted if one.cgroup in seen)
-            floors = {cgroup: seen[cgroup].wire.floor_bytes for cgroup in pinned}
+            floors = {cgroup: seen[cgroup].least_limit_bytes for cgroup in pinned}
             snapshot = without_floors(report.collected.snapshot, floors)
             missed += missed_slos(snapshot, present, after, self._fleet.config.planner)
         if missed:

@@ -135,6 +135,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         last_decision="" if last is None else last.text,
         last_decision_s=None if last is None else last.time_s,
         decisions_total=report.decisions.get(cgroup, {}),
+        least_limit_bytes=seen.least_limit_bytes,
         file_bytes=told.file_bytes,
         initial_limit_bytes=told.initial_limit_bytes,
         readahead_policy=told.readahead.policy if told.HasField("readahead") else None,

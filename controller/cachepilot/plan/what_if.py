@@ -14,7 +14,7 @@ from cachepilot.domain.objectives.objective import (
     Objective,
     Objectives,
 )
-from cachepilot.domain.objectives.pins import fixed, require_whole_pages
+from cachepilot.domain.objectives.pins import fixed, require_possible_limit
 from cachepilot.domain.planned import Action, Held, Plan, SloOutcome
 from cachepilot.domain.slos import SloStatus
 from cachepilot.domain.snapshot import Snapshot, Tenant
@@ -26,7 +26,7 @@ from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import least_limits
 from cachepilot.plan.slo_outcomes import measured, meets
-from cachepilot.sizes import human_bytes, pages_up
+from cachepilot.sizes import human_bytes, pages_down, pages_up
 
 SETTLED_ROUNDS = 16
 """In a settled state allocation and device load get at least this many rounds to agree."""
@@ -121,8 +121,8 @@ def asked_so(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Ob
         changed[cgroup] = fixed(base, cgroup, Fixed(policy=policy))
     for cgroup, limit in question.limit_bytes.items():
         least = max(1, _tenant(snapshot, "limit_bytes", cgroup).floor_bytes)
-        most = snapshot.node.budget_bytes
-        require_whole_pages(f"what-if: limit_bytes: {cgroup}", limit, pages_up(least), most)
+        most = pages_down(snapshot.node.budget_bytes)
+        require_possible_limit(f"what-if: {cgroup}", limit, pages_up(least), most)
         base = changed.get(cgroup) or objectives.of(cgroup)
         changed[cgroup] = fixed(base, cgroup, Fixed(limit_bytes=limit))
     rest = (one for one in objectives.pinned if one.pattern not in changed)

@@ -36,6 +36,7 @@ from cachepilot.sense.curves.wire_curves import CurveStore, Measured
 from cachepilot.sense.device import DeviceModel
 from cachepilot.sense.node_scrape import Scrape, Scraped, ScrapedCounter
 from cachepilot.sense.tenant_memory import TenantMemory, held_bytes, tenant_of
+from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
@@ -68,6 +69,14 @@ class Seen:
     def limit_bytes(self) -> int:
         """The limit, or the memory used by a tenant without one."""
         return self.tenant.limit_bytes
+
+    @property
+    def least_limit_bytes(self) -> int:
+        """What cannot be reclaimed, with a margin, in whole pages: no limit is lower.
+
+        The tenant's `floor_bytes` may be more: they include protected memory.
+        """
+        return max(PAGE_BYTES, pages_up(self.wire.floor_bytes))
 
     @property
     def held_bytes(self) -> int:

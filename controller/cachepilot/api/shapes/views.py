@@ -146,6 +146,7 @@ class TenantView(View):
     limit_bytes: int
     target_limit_bytes: int
     floor_bytes: int
+    """The least memory that the autopilot leaves it; its protected memory is part of that."""
     current_bytes: int
     hit_ratio: float | None
     throughput_ops: float | None
@@ -171,6 +172,9 @@ class TenantView(View):
 
     Events that never occurred are left out.
     """
+    least_limit_bytes: int | None = None
+    """What cannot be reclaimed, with a margin: a pinned limit may be below the floor, not below
+    this."""
     file_bytes: int | None = None
     """The page cache's part of `current_bytes`."""
     initial_limit_bytes: int | None = None

@@ -111,9 +111,10 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         yield Text(_named(tenant.workload))
     yield Text(
         f"policy {tenant.policy}, limit {formats.limit(tenant.limit_bytes)}, "
-        f"floor {human_bytes(tenant.floor_bytes)}, in use {human_bytes(tenant.current_bytes)}, "
+        f"in use {human_bytes(tenant.current_bytes)}, "
         f"mode {tenant.mode}, weight {tenant.weight:g}, priority {tenant.priority}"
     )
+    yield Text(formats.floor(tenant.floor_bytes, tenant.least_limit_bytes))
     yield Text(f"why: {detail.why}", style="bold red" if tenant.stale else "")
     if tenant.readahead_policy is not None:
         yield Text(f"readahead policy {tenant.readahead_policy}")

@@ -14,11 +14,11 @@ from cachepilot.cli.terminal.names import shortened
 from cachepilot.sizes import human_bytes
 
 COLUMNS = (
-    *("node", "tenant", "policy", "limit", "floor", "in use", "hits", "ops/s", "p99 us"),
-    *("SLOs met", "last decision"),
+    *("node", "tenant", "policy", "limit", "floor", "least limit", "in use", "hits", "ops/s"),
+    *("p99 us", "SLOs met", "last decision"),
 )
-NUMBERS = {"limit", "floor", "in use", "hits", "ops/s", "p99 us"}
-DROPPED_FIRST = ("p99 us", "floor", "in use", "node", "last decision")
+NUMBERS = {"limit", "floor", "least limit", "in use", "hits", "ops/s", "p99 us"}
+DROPPED_FIRST = ("least limit", "p99 us", "floor", "in use", "node", "last decision")
 NAMES = ("node", "tenant")
 TEXT_COLUMNS = 16
 PADDING_COLUMNS = 3
@@ -98,6 +98,7 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
         "policy": Text(_policy(tenant)),
         "limit": Text(_limit(tenant)),
         "floor": Text(human_bytes(tenant.floor_bytes)),
+        "least limit": Text(formats.limit_or_unknown(tenant.least_limit_bytes)),
         "in use": Text(human_bytes(tenant.current_bytes)),
         "hits": Text(formats.share(tenant.hit_ratio)),
         "ops/s": Text(formats.count(tenant.throughput_ops)),

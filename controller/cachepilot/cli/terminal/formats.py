@@ -23,6 +23,21 @@ def limit(amount_bytes: int | None) -> str:
     return human_bytes(amount_bytes) if amount_bytes else "none"
 
 
+def limit_or_unknown(amount_bytes: int | None) -> str:
+    """Return a size as text; None is unknown."""
+    return UNKNOWN if amount_bytes is None else human_bytes(amount_bytes)
+
+
+def floor(floor_bytes: int, least_limit_bytes: int | None) -> str:
+    """Return a tenant's floor, and which part of it a pinned limit may not be below."""
+    told = f"floor {human_bytes(floor_bytes)}"
+    if least_limit_bytes is None:
+        return told
+    if floor_bytes <= least_limit_bytes:
+        return f"{told} (what cannot be reclaimed, and a margin)"
+    return f"{told} (protected; a pin may go down to {human_bytes(least_limit_bytes)})"
+
+
 def count(value: float | None) -> str:
     """Return a rate or a number without unit: `5,240`, `12.5`."""
     if value is None:
@@ -98,7 +113,7 @@ def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:
     if BARE.fullmatch(text.strip()):
         raise InputError(f"{option} {text}: a size needs a unit (allowed: {allowed})")
     try:
-        size = parse_size(text)
+        size = parse_size(text, allowed)
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
     if size.pages is not None:

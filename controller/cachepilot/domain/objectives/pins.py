@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from cachepilot.domain.names import cgroup_path, node_name, plain
 from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
 from cachepilot.domain.units import BYTES_MAX
-from cachepilot.errors import InputError
-from cachepilot.sizes import PAGE_BYTES, human_bytes
+from cachepilot.errors import InputError, OutOfRangeError
+from cachepilot.sizes import PAGE_BYTES, PAGES, human_bytes
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,32 @@ def beside(stated: Iterable[Pin], held: Iterable[Pin]) -> list[Pin]:
     ]
 
 
-def require_whole_pages(
-    key: str, limit_bytes: int, least: int = PAGE_BYTES, most: int = BYTES_MAX
-) -> None:
-    """Raise InputError naming `key` unless a limit is whole pages, `least` to `most`."""
-    if not least <= limit_bytes <= most or limit_bytes % PAGE_BYTES:
-        allowed = f"whole pages of {PAGE_BYTES} bytes, {least} to {most}"
-        between = f"{human_bytes(least)} to {human_bytes(most)}"
-        raise InputError(f"{key}: {limit_bytes} (allowed: {allowed}; that is {between})")
+def require_whole_pages(key: str, limit_bytes: int) -> None:
+    """Raise InputError naming `key` unless a limit is whole pages, at least one."""
+    if not PAGE_BYTES <= limit_bytes <= BYTES_MAX or limit_bytes % PAGE_BYTES:
+        allowed = f"whole pages of {PAGE_BYTES} bytes, {PAGE_BYTES} to {BYTES_MAX}"
+        raise InputError(f"{key}: {limit_bytes} (allowed: {allowed})")
+
+
+def require_possible_limit(what: str, limit_bytes: int, least: int, most: int) -> None:
+    """Raise OutOfRangeError, which begins with `what`, unless a node can apply a limit.
+
+    `least` is what cannot be reclaimed, with a margin, and `most` the node's memory capacity, both
+    in bytes and whole pages.
+    """
+    if limit_bytes < least:
+        wrong = f"is below {human_bytes(least)}, what cannot be reclaimed and a margin"
+    elif limit_bytes > most:
+        wrong = f"is above {human_bytes(most)}, the node's memory capacity"
+    elif limit_bytes % PAGE_BYTES:
+        wrong = f"is {limit_bytes} bytes, which is not whole pages of {PAGE_BYTES} bytes"
+    else:
+        return
+    # Rounded sizes may be outside of the range that they describe; pages are exact.
+    allowed = f"{least // PAGE_BYTES}{PAGES} to {most // PAGE_BYTES}{PAGES}"
+    between = f"{human_bytes(least)} to {human_bytes(most)}"
+    told = f"{what}: limit {human_bytes(limit_bytes)} {wrong} (allowed: {allowed}: {between})"
+    raise OutOfRangeError(told, "limit_bytes", limit_bytes, least, most)
 
 
 def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:

@@ -100,6 +100,7 @@ export interface Tenant {
   limit_bytes: number;
   target_limit_bytes: number;
   floor_bytes: number;
+  least_limit_bytes: number | null;
   current_bytes: number;
   file_bytes: number | null;
   hit_ratio: number | null;
