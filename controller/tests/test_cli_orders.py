@@ -67,6 +67,23 @@ def test_floors_are_shown_by_what_they_are(
     assert any(re.search(shown, one) for one in rows)
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_pin_says_that_a_node_is_stale(
+    run: Run, own: str, service: FakeService, is_json: bool
+) -> None:
+    row = tenant("/db", "lfu", 64).model_copy(update={"stale": True})
+    service.all_tenants = [row, tenant("/db", "lfu", 64, on="beta")]
+    flags = ["--json"] if is_json else []
+    status, out, err = run(own, "pin", "/db", "--policy", "lfu", *flags)
+    assert status == 0 and len(service.pins) == 1
+    assert err == (
+        "alpha is stale: what it does now is not known; the pin takes effect there once its agent "
+        "sends again\n"
+    )
+    assert not is_json or json.loads(out)["policy"] == "lfu"
+    assert run(own, "pin", "/db", "--policy", "lfu", "--node", "beta", *flags)[2] == ""
+
+
 def test_a_tenant_that_ends_while_it_is_pinned_is_named(
     run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

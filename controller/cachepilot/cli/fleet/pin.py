@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cachepilot pin`, `unpin` and `revert`: fixes the policy or the limit of one tenant."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -43,6 +44,17 @@ def _limit_bytes(remote: Controller, cgroup: str, node: str | None, text: str) -
     return sizes.pop()
 
 
+def _tell_stale(remote: Controller, cgroup: str, node: str | None) -> None:
+    """Name on stderr each stale node of a tenant that was pinned."""
+    for one in remote.tenants(node):
+        if one.cgroup == cgroup and one.stale:
+            print(
+                f"{one.node} is stale: what it does now is not known; the pin takes effect there "
+                "once its agent sends again",
+                file=sys.stderr,
+            )
+
+
 @asking
 def pin(
     remote: Controller,
@@ -70,6 +82,7 @@ def pin(
     limit_bytes = None if limit is None else _limit_bytes(remote, cgroup, node, limit)
     wanted = {"cgroup": cgroup, "node": node, "policy": policy, "limit_bytes": limit_bytes}
     pinned = ordered(remote, "pins", wanted, yes)
+    _tell_stale(remote, cgroup, node)
     if as_json:
         tables.print_json(pinned)
         return
@@ -109,9 +122,10 @@ def revert(
 ) -> None:
     """Roll back a change, for an hour."""
     held = ordered(remote, "reverts", {"change": change}, yes)
+    one = parsed(Pin, held)
+    _tell_stale(remote, one.cgroup, one.node)
     if as_json:
         tables.print_json(held)
         return
-    one = parsed(Pin, held)
     until = "" if one.until_s is None else f" until {moment(one.until_s)}"
     print(f"{one.cgroup} on {one.node}: {_pinned(one.policy, one.limit_bytes)}{until}")
