@@ -66,6 +66,28 @@ def test_a_tenant_that_gives_memory_that_it_needs_pays(tmp_path: Path) -> None:
     assert one.versus_default.low == pytest.approx(1) == one.versus_default.high
 
 
+def test_a_page_cache_that_was_filling_is_not_compared(tmp_path: Path) -> None:
+    cold = looping()
+    cold.room_bytes = 120.0 * MIB
+    untouched = [Objective("*", mode=Mode.OBSERVE)]
+    here = World(tmp_path, Plant([cold], 128 * MIB, SIZES), untouched)
+    was_filling = []
+    for _ in range(60):
+        here.run(1)
+        report, one = here.loop.report, compared(here)["/scan"]
+        assert report is not None
+        was_filling.append(report.collected.seen["/scan"].is_filling)
+        if any(was_filling[-WINDOW:]):
+            assert one.versus_default is None and one.versus_before is None
+            assert one.verdict is Verdict.UNKNOWN and "not known" in one.why
+    assert was_filling[1] and not was_filling[-1]
+    assert one.now is not None and one.default is not None and one.versus_default is not None
+    # It has the default's setting, so that the default is measured and not predicted.
+    assert one.default.throughput_ops == one.now.throughput_ops
+    assert (one.default.source, one.versus_default.source) == (Source.MEASURED, Source.MEASURED)
+    assert "predicted" not in one.why
+
+
 def test_the_baseline_is_the_first_measurement_and_survives_a_restart(tmp_path: Path) -> None:
     tenant = looping()
     # A change that costs a quarter of the page cache begins after enough intervals to compare.

@@ -48,8 +48,9 @@ _TENANTS = _gauges(
         "read_latency_p99_seconds": "99th percentile of the duration of read calls, last window.",
         "device_reads_per_second": "Reads that reached the device, last window.",
         "trusted": "1 when confidence in its curves is high enough to act on them.",
-        "versus_default_ratio": "Throughput of the last minute, divided by the throughput that is "
-        "predicted for the kernel's default at its first memory; missing while that is unknown.",
+        "versus_default_ratio": "Throughput of the last window, divided by the throughput that is "
+        "predicted for the kernel's default at its first memory; missing while that is unknown or "
+        "the page cache is filling.",
     },
 )
 _SLOS = [

@@ -24,6 +24,7 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, take_all
 from cachepilot.sense.counters import (
+    WINDOW,
     Counters,
     Pages,
     Readings,
@@ -64,6 +65,8 @@ class Seen:
     """Policies that the node can attach, including the present one."""
     is_filling: bool = False
     """Whether the page cache has not yet filled its limit."""
+    is_window_full: bool = True
+    """Whether the page cache was filling in no interval of `window`."""
 
     @property
     def limit_bytes(self) -> int:
@@ -100,7 +103,7 @@ class Seen:
         tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves, certain, first_miss)
         return Seen(
             tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
-            self.counterfactual, self.usable, self.is_filling,
+            self.counterfactual, self.usable, self.is_filling, self.is_window_full,
         )  # fmt: skip
 
 
@@ -292,7 +295,7 @@ class Collector:
             planned = tenant_of(tenant, memory, window, measured, demand)
             found[tenant.cgroup] = Seen(
                 planned, tenant, sample, window, measured, memory.indicator, pages, counterfactual,
-                usable, is_filling,
+                usable, is_filling, memory.filling.since is None or memory.filling.since >= WINDOW,
             )  # fmt: skip
         return found
 

@@ -24,18 +24,28 @@ ROOM_BYTES = 64 * PAGE_BYTES
 class Filling:
     """The limit of the last interval, and the memory used when growth was last seen.
 
-    `seconds` is the time since the limit rose, or the page cache grew or was full.
+    `seconds` is the time since the limit rose, or the page cache grew or was full. `since` is the
+    number of intervals after the last one in which it was filling; None if it never was.
     """
 
     limit_bytes: int = 0
     most_bytes: int = 0
     seconds: float = 0.0
+    since: int | None = None
 
     def take(self, told: wire.Tenant, elapsed_s: float) -> bool:
         """Take in an interval of `elapsed_s`, and return whether the page cache is filling.
 
         A limit that rose in the interval is to be filled again.
         """
+        is_filling = self._is_filling(told, elapsed_s)
+        if is_filling:
+            self.since = 0
+        elif self.since is not None:
+            self.since += 1
+        return is_filling
+
+    def _is_filling(self, told: wire.Tenant, elapsed_s: float) -> bool:
         limit, now = told.limit_bytes, told.current_bytes
         room = max(ROOM_SHARE * (limit or now), ROOM_BYTES)
         rose, is_full = 0 < self.limit_bytes < limit, 0 < limit <= now + room

@@ -41,7 +41,10 @@ class MeasuredReading:
 
 @dataclass(frozen=True)
 class PredictedReading:
-    """The model's prediction for a setting; the throughput is in [low_ops, high_ops]."""
+    """The model's prediction for a setting; the throughput is in [low_ops, high_ops].
+
+    The source is measured if the tenant has that setting now.
+    """
 
     throughput_ops: float
     low_ops: float

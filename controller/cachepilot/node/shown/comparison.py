@@ -40,12 +40,19 @@ ERRORS = 2.0
 class _Default:
     """The miss ratio under the default at the first memory, and the half-width of its error bar.
 
-    `why_not` says why it is not known, if so.
+    `why_not` says why it is not known, if so. If it `is_present`, the tenant has that setting now,
+    so that what is measured now is the default.
     """
 
     miss_ratio: float
     error: float
     why_not: str = ""
+    is_present: bool = False
+
+    @property
+    def source(self) -> Source:
+        """The source of the throughput under the default."""
+        return Source.MEASURED if self.is_present else Source.PREDICTED
 
 
 def _default_of(seen: Seen) -> _Default:
@@ -55,7 +62,7 @@ def _default_of(seen: Seen) -> _Default:
         return _Default(now, 0.0, "its first memory is not known")
     is_first = abs(tenant.limit_bytes - first) < PAGE_BYTES or not seen.wire.limit_bytes
     if tenant.policy == DEFAULT and is_first:
-        return _Default(now, 0.0)
+        return _Default(now, 0.0, is_present=True)
     curves = tenant.curves
     if not tenant.trust.trusted or curves is None:
         return _Default(now, 0.0, tenant.trust.reason or "there are no curves yet")
@@ -94,9 +101,9 @@ def compare(
             ops = now.throughput_ops
             default = PredictedReading(
                 ops / middle, ops / high, ops / low,
-                known.miss_ratio, DEFAULT, one.tenant.first_bytes,
+                known.miss_ratio, DEFAULT, one.tenant.first_bytes, known.source,
             )  # fmt: skip
-            told = Ratio(middle, low, high, Source.PREDICTED)
+            told = Ratio(middle, low, high, known.source)
         found.append(
             TenantComparison(
                 node=node,
@@ -107,7 +114,7 @@ def compare(
                 default=default,
                 before=_before(before),
                 versus_default=told,
-                versus_before=_versus_before(now, before),
+                versus_before=_versus_before(now, before) if one.is_window_full else None,
                 why=_why(now, default, why_not),
             )
         )
@@ -142,7 +149,8 @@ def _why_not(seen: Seen, known: _Default, stale: str) -> str:
     window = seen.window
     if window is None or window.ops <= 0:
         return "nothing was done in the last intervals"
-    return known.why_not
+    # Misses of a page cache that fills are first accesses, which no setting avoids.
+    return known.why_not or ("" if seen.is_window_full else "its page cache was still filling")
 
 
 def _now(seen: Seen, time_s: float, interval_s: float) -> MeasuredReading | None:
@@ -189,6 +197,11 @@ def _versus_before(now: MeasuredReading | None, known: Baseline | None) -> Ratio
 def _why(now: MeasuredReading | None, default: PredictedReading | None, why_not: str) -> str:
     if now is None or default is None:
         return f"not known: {why_not or 'nothing is measured yet'}"
+    if default.source is Source.MEASURED:
+        return (
+            f"{number(now.throughput_ops)} op/s are measured, under the kernel's default at its"
+            f" first memory of {human_bytes(default.limit_bytes)}"
+        )
     span = f"{number(default.low_ops)} to {number(default.high_ops)}"
     return (
         f"{number(now.throughput_ops)} op/s are measured; the kernel's default at its first memory"

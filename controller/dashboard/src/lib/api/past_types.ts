@@ -82,6 +82,8 @@ export interface Measured {
 }
 
 export interface Predicted {
+  /** Measured if the tenant has the setting now. */
+  source: "measured" | "predicted";
   throughput_ops: number;
   low_ops: number;
   high_ops: number;
