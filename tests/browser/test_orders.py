@@ -9,6 +9,7 @@ from autopilot_processes import Autopilot
 from playwright.sync_api import expect
 
 from .conftest import Open, begin, end
+from .test_accessibility import violations
 
 KV = "#/tenant?node=n&cgroup=/t/kv"
 MIB = 1 << 20
@@ -45,6 +46,7 @@ def test_an_order_that_misses_an_slo_asks_first(pilot: Autopilot, open_page: Ope
     )
     expect(dialog).to_contain_text(cost)
     expect(dialog).not_to_contain_text("accept_missed_slos")
+    assert violations(page) == []
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_text(cost)).to_be_visible()
     assert _tenant(pilot)["pinned_limit_bytes"] is None
