@@ -3,6 +3,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,16 @@ from autopilot_processes import KV, Autopilot
 from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Open, begin, end
+from .test_change_log import change
 
 KV_PAGE = "#/tenant?node=n&cgroup=/t/kv"
+FLOOD_PAGE = "#/tenant?node=n&cgroup=/t/flood"
 MISSED_OPS = 1_000_000
 OBJECTIVES = f"""
 [[tenant]]
 cgroup = "/t/kv"
 throughput_ops = {MISSED_OPS}
 hit_ratio = 0.01
-[[tenant]]
-cgroup = "/t/flood"
-mode = "observe"
 [[tenant]]
 cgroup = "*"
 """
@@ -43,10 +43,20 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
     """Start a set-up with a missed SLO, a met one, and a tenant that saturates the device."""
     found = begin(tmp_path_factory.mktemp("panels"), objectives=OBJECTIVES, tenants=KV + FLOOD)
-    found.until(lambda: found.get("/changes", cgroup="/t/kv"))
+    # In a loop the least recently used page is the next one to be read: nothing hits.
+    pin = {"cgroup": "/t/flood", "policy": "lru", "limit_bytes": 16 << 20}
+    found.http.post("/pins", json=pin).raise_for_status()
+    found.until(lambda: found.get("/changes", cgroup="/t/flood"))
     found.until(lambda: len(found.get("/budgets") or ()) == 2)
     yield found
     end(found)
+
+
+def _times_s(pilot: Autopilot) -> list[float]:
+    """Return the times of the points that a chart shows now, in seconds since 1970."""
+    asked = {"node": "n", "cgroup": "/t/flood", "since": time.time() - 300, "until": time.time()}
+    series = pilot.get("/tenants/series", **asked) or {"time_s": []}
+    return list(series["time_s"])
 
 
 def _panel(page: Page, name: str) -> Locator:
@@ -54,9 +64,10 @@ def _panel(page: Page, name: str) -> Locator:
 
 
 def _answered(page: Page, path: str) -> Any:
-    """Reload the page, and return what the controller answered to its request for `path`."""
+    """Show the fleet, and return what the controller answered to the request for `path`."""
+    expect(page.get_by_role("heading", name="Consolidation")).to_be_visible()
     with page.expect_response(re.compile(rf"/api/v1/{path}(\?|$)")) as answer:
-        page.reload()
+        page.evaluate("location.hash = ''")
     return answer.value.json()
 
 
@@ -67,7 +78,7 @@ def _figure(panel: Locator, name: str) -> Locator:
 def test_whether_it_helps_is_what_the_controller_answers(
     measured: Autopilot, open_page: Open
 ) -> None:
-    page = open_page(measured.address)
+    page = open_page(measured.address, "#/consolidation")
     fleet = _answered(page, "comparison")["fleet"]
     panel = _panel(page, "helping")
     expect(_figure(panel, "Tenants that gain").locator("dd").first).to_contain_text(
@@ -103,7 +114,7 @@ def _states(pilot: Autopilot) -> dict[str, str]:
 
 
 def test_what_changed_is_the_log_of_the_controller(measured: Autopilot, open_page: Open) -> None:
-    page = open_page(measured.address)
+    page = open_page(measured.address, "#/consolidation")
     rows = _answered(page, "changes")
     panel = _panel(page, "changed")
     details = panel.get_by_role("button", name="details: ")
@@ -126,11 +137,11 @@ def _device_share(pilot: Autopilot) -> float:
 
 
 def test_a_hit_ratio_near_zero_is_loud(measured: Autopilot, open_page: Open) -> None:
-    measured.until(lambda: (measured.tenants()["/t/flood"]["hit_ratio"] or 1.0) < 0.05)
+    measured.until(lambda: measured.tenants()["/t/flood"]["hit_ratio"] == 0.0)
     page = open_page(measured.address)
     row = _panel(page, "tenants").locator("tr").filter(has_text="/t/flood")
     expect(row.locator("td[data-label='Hit ratio'] .loud")).to_be_visible()
-    own = open_page(measured.address, "#/tenant?node=n&cgroup=/t/flood")
+    own = open_page(measured.address, FLOOD_PAGE)
     expect(own.get_by_text("the page cache does not help")).to_be_visible()
 
 
@@ -148,26 +159,29 @@ def test_targets_of_slos_are_lines_of_their_charts(measured: Autopilot, open_pag
     )
 
 
-def test_marks_of_charts_are_the_changes_of_the_tenant(
-    measured: Autopilot, open_page: Open
-) -> None:
-    """Move the pointer over the chart until its legend names a change of the controller."""
-    page = open_page(measured.address, KV_PAGE)
+def test_changes_of_a_tenant_are_marks_of_its_charts(measured: Autopilot, open_page: Open) -> None:
+    """Move the pointer over measured points until the legend names a change among them."""
+    measured.until(lambda: len(_times_s(measured)) >= 20)
+    times_s = _times_s(measured)
+    row = change(1, cgroup="/t/flood", begun_s=times_s[len(times_s) // 2])
+    page = open_page(measured.address)
+    page.route("**/api/v1/changes?*", lambda route: route.fulfill(json=[row]))
+    page.evaluate(f"location.hash = '{FLOOD_PAGE}'")
     chart = _chart(page, "Throughput")
     plot = chart.locator(".u-over")
-    plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    assert box is not None
-    for at in range(0, int(box["width"]), 4):
-        page.mouse.move(box["x"] + at, box["y"] + box["height"] / 2)
+    width, height = plot.evaluate("(one) => [one.clientWidth, one.clientHeight]")
+    for share in range(1, 100):
+        plot.hover(position={"x": width * share / 100, "y": height / 2})
+        # The legend follows the pointer in the next frame.
+        page.wait_for_timeout(50)
         if chart.locator("figcaption .mark").count():
             break
-    expect(chart.locator("figcaption .mark").first).to_contain_text("by the autopilot")
+    expect(chart.locator("figcaption .mark").first).to_contain_text(
+        "lfu → mru, confirmed, by autopilot"
+    )
 
 
-def test_what_is_measured_and_predicted_now_is_shown_once(
-    tmp_path: Path, open_page: Open
-) -> None:
+def test_what_is_measured_and_predicted_now_is_shown_once(tmp_path: Path, open_page: Open) -> None:
     """A tenant that keeps the default at its first memory: nothing else is predicted of it."""
     observed = '[[tenant]]\ncgroup = "*"\nmode = "observe"\n'
     pilot = begin(tmp_path, objectives=observed)
@@ -187,7 +201,8 @@ def test_what_is_measured_and_predicted_now_is_shown_once(
             "why": "not known: its page cache was still filling",
         }  # fmt: skip
         page.route(
-            "**/api/v1/comparison/tenants?*", lambda route: route.fulfill(body=json.dumps([filling]))
+            "**/api/v1/comparison/tenants?*",
+            lambda route: route.fulfill(body=json.dumps([filling])),
         )
         page.reload()
         expect(helped).to_contain_text("its page cache was still filling")
