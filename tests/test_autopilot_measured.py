@@ -159,7 +159,7 @@ def test_windows_of_all_slos_count_alike() -> None:
     assert found["qos.windows_met_pct"] == pytest.approx(100 * (windows - 1) / windows, abs=0.05)
     assert found["qos.attainable_error_pct"] == pytest.approx(10)
     assert found["qos.infeasible_named_pct"] == 100
-    assert values(qos.rows([with_slos(99.0, "kept")]))["qos.infeasible_named_pct"] == 0
+    assert values(qos.rows([with_slos(99.0, "met")]))["qos.infeasible_named_pct"] == 0
 
 
 def shown(**ops: tuple[float, float]) -> record.Run:

@@ -57,7 +57,7 @@ def node(name: str, connected: bool = True, problem: str = "") -> NodeView:
     )
 
 
-def slo(kind: str, target: float, measured: float, state: str = "kept") -> SloView:
+def slo(kind: str, target: float, measured: float, state: str = "met") -> SloView:
     met = measured <= target if kind == "latency_p99_us" else measured >= target
     return SloView(
         kind=kind,

@@ -189,7 +189,7 @@ def test_rows_show_whether_a_tenant_has_an_slo_and_known_needs() -> None:
     free, blind, easy, unmeasured, beyond = rows
     assert free == (False, True, True)
     assert blind == (True, False, False), "more memory might keep it"
-    assert easy == (True, True, True), "what it has is measured to be enough"
+    assert easy == (True, False, True), "what is measured now predicts nothing"
     assert unmeasured[:2] == (True, False), "there is no p99 to compare with"
     assert beyond == (True, True, False)
 

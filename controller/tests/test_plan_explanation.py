@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
-from cachepilot.domain.planned import Held
+from cachepilot.domain.planned import Held, SloState
 from cachepilot.domain.snapshot import Indicators, Snapshot, Trust
+from cachepilot.domain.what_if import WhatIf
 from cachepilot.errors import InputError
+from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.explanation import explain
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
+from cachepilot.plan.what_if import what_if
 from cachepilot.sizes import PAGE_BYTES, parse_size
 
 EVERYBODY = Objectives((Objective("*"),))
@@ -113,12 +116,43 @@ def test_unknown_values_are_none_and_low_confidence_is_shown() -> None:
     seen = replace(seen, tenants=(blind, doubtful, strange, seen.tenants[3]))
     first, second, third = (explain(seen, EVERYBODY, Config(), f"/t0000{i}") for i in range(3))
     assert (first.held, first.miss_ratio, first.best_policy) == (Held.NO_CURVES, None, None)
-    assert second.held is Held.UNTRUSTED and second.miss_ratio is not None
+    assert second.held is Held.UNTRUSTED and second.ranking
+    assert (second.miss_ratio, second.throughput_ops) == (None, None)
+    assert second.needed_for_slo_bytes is None
     assert third.held is Held.UNKNOWN_POLICY
     assert (third.miss_ratio, third.throughput_ops) == (None, None)
     assert third.best_policy is not None
     with pytest.raises(InputError, match=r"explain: '/x' is no tenant of node \(/t00000, "):
         explain(seen, EVERYBODY, Config(), "/x")
+
+
+@pytest.mark.parametrize("mode", sorted(Mode))
+def test_one_setting_has_one_prediction(mode: Mode) -> None:
+    """A plan that changes nothing predicts what the explanation of the present setting does."""
+    seen = snapshot(3, 2, policies=2)
+    readings = replace(seen.tenants[0].indicators, miss_ratio=0.999)
+    seen = replace(seen, tenants=(replace(seen.tenants[0], indicators=readings), seen.tenants[1]))
+    asked = Objectives((Objective("/t00000", throughput_ops=300.0, mode=mode), Objective("*")))
+    told = explain(seen, asked, STATIC, "/t00000").throughput_ops
+    assert plan(seen, asked, STATIC).slos[0].value == pytest.approx(told)
+
+
+@pytest.mark.parametrize("mode", sorted(Mode))
+@pytest.mark.parametrize("kind", ["throughput_ops", "latency_p99_us", "hit_ratio"])
+def test_curves_of_low_confidence_predict_no_slo(mode: Mode, kind: str) -> None:
+    seen = snapshot(3, 2, policies=2)
+    doubtful = replace(seen.tenants[0], trust=Trust(False, "few accesses"))
+    seen = replace(seen, tenants=(doubtful, seen.tenants[1]))
+    own = replace(Objective("/t00000", mode=mode), **{kind: 0.5})
+    asked = Objectives((own, Objective("*")))
+    outcome = plan(seen, asked, Config()).slos[0]
+    assert outcome.state is SloState.UNKNOWN
+    assert (outcome.value, outcome.attainable) == (None, None)
+    assert "few accesses" in outcome.why
+    assert explain(seen, asked, Config(), "/t00000").throughput_ops is None
+    assert not what_if(seen, asked, Config(), WhatIf("node")).tenants[0].predicted
+    row = consolidate([seen], asked, Config()).tenants[0]
+    assert not row.known and row.least_bytes == row.limit_bytes
 
 
 def test_a_node_over_its_budget_is_explained_all_the_same() -> None:

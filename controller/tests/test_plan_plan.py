@@ -246,7 +246,7 @@ def test_the_slo_of_the_higher_priority_is_met_if_only_one_fits() -> None:
         found = plan(seen, asked, Config(movement_share=0.5))
         states = {slo.cgroup: slo.state for slo in found.slos}
         assert states == {
-            f"/t0000{winner}": SloState.KEPT,
+            f"/t0000{winner}": SloState.MET,
             f"/t0000{loser}": SloState.OUTBID,
         }
         assert found.actions[winner].limit_bytes >= 120 * MIB
@@ -266,7 +266,7 @@ def test_an_slo_beyond_the_bound_on_movement_is_approached_and_reached() -> None
                 for tenant, action in zip(seen.tenants, found.actions, strict=True)
             ),
         )
-    assert states == [*[SloState.APPROACHING] * 2, *[SloState.KEPT] * 2]
+    assert states == [*[SloState.APPROACHING] * 2, *[SloState.MET] * 2]
 
 
 def test_an_infeasible_slo_is_named_with_what_is_attainable() -> None:
@@ -283,14 +283,14 @@ def test_an_infeasible_slo_is_named_with_what_is_attainable() -> None:
 def test_a_latency_slo_is_met_only_where_latency_is_measured() -> None:
     seen = _two(snapshot(2, 2, 1), cliff_mib=120)
     asked = Objectives((Objective("/t00000", latency_p99_us=1.0), Objective("*")))
-    assert plan(seen, asked, Config()).slos[0].state is SloState.UNMEASURED
+    assert plan(seen, asked, Config()).slos[0].state is SloState.UNKNOWN
     first = seen.tenants[0]
     slow = plan(seen, EVERYBODY, Config(allocator="static")).actions[0].throughput_ops
     readings = replace(first.indicators, latency_p99_us=1000.0, throughput_ops=slow)
     measured = replace(seen, tenants=(replace(first, indicators=readings), seen.tenants[1]))
     asked = Objectives((Objective("/t00000", latency_p99_us=900.0, priority=1), Objective("*")))
     found = plan(measured, asked, Config(movement_share=0.5))
-    assert found.slos[0].state is SloState.KEPT
+    assert found.slos[0].state is SloState.MET
     assert found.actions[0].limit_bytes >= 120 * MIB
 
 
@@ -299,7 +299,7 @@ def test_least_memory_keeps_slos_and_what_others_have_with_less() -> None:
     asked = Objectives((Objective("/t00000", hit_ratio=0.9), Objective("*")), Goal.LEAST_MEMORY)
     found = plan(seen, asked, Config(movement_share=0.5))
     assert [action.limit_bytes for action in found.actions] == [60 * MIB, 60 * MIB]
-    assert found.slos[0].state is SloState.KEPT
+    assert found.slos[0].state is SloState.MET
 
 
 def test_least_memory_switches_where_there_is_no_room_to_stay() -> None:
@@ -310,4 +310,4 @@ def test_least_memory_switches_where_there_is_no_room_to_stay() -> None:
     asked = Objectives((Objective("*", hit_ratio=0.9),), Goal.LEAST_MEMORY)
     found = plan(seen, asked, Config(movement_share=0.5))
     assert found.unallocated_bytes >= 0
-    assert all(slo.state is SloState.KEPT for slo in found.slos)
+    assert all(slo.state is SloState.MET for slo in found.slos)

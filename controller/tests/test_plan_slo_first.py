@@ -66,7 +66,7 @@ def test_kept_memory_comes_before_the_margin_above_an_slo(
     found = planned(200, goal=goal)
     first, other = sizes_mib(found)
     assert other >= CLIFF_MIB and first == pytest.approx(110, abs=1)
-    assert found.slos[0].state is SloState.KEPT
+    assert found.slos[0].state is SloState.MET
 
 
 def test_keep_is_a_share_of_the_throughput_under_the_default() -> None:

@@ -152,6 +152,9 @@ def test_the_words_of_explain_agree_with_its_numbers(detail: TenantDetail) -> No
     assert len(lines) == len(detail.tenant.slos)
     for line, slo in zip(lines, detail.tenant.slos, strict=True):
         check_slo(line, slo)
+        if slo.state == "unknown" or slo.predicted is None:
+            assert "predicted to be met:" not in line
+        assert ("predicted to be met" in line) is (slo.state in ("met", "approaching")), line
     check_ranking(detail, shown)
     row = re.search(r"operations/s \(\w+\) +(\S+) +(\S+) +(\S+)", shown)
     assert row
@@ -242,7 +245,7 @@ def test_the_words_about_the_least_memory_agree_with_its_row(
     shown = text(*consolidate._parts(found))
     assert ("lacks" in shown) is (least > limit)
     if known and not kept:
-        assert "cannot be met" in shown or "would be slower" in shown
+        assert "predicted to be unattainable" in shown or "predicted to be slower" in shown
 
 
 @given(st.none() | st.just("/a"), st.none() | st.just("n"))

@@ -72,15 +72,15 @@ def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
     assert told == {
         "/free": ["32 MiB", NONE, "3"],
         "/blind": ["0", NONE, NONE],
-        "/kept": ["needs 16 MiB more", "with more memory", "3"],
-        "/beyond": ["0", "out of reach", "3"],
-        "/dark": ["0", "not known", NONE],
+        "/kept": ["needs 16 MiB more", "predicted to need more memory", "3"],
+        "/beyond": ["0", "predicted to be unattainable", "3"],
+        "/dark": ["0", "unknown", NONE],
     }
     row = page.locator("tbody tr").filter(has_text="/kept")
     expect(row.locator("td").last).to_have_text("to be sure of its SLOs takes 16 MiB more")
-    figure = page.locator("dl > div").filter(has_text="Out of reach")
+    figure = page.locator("dl > div").filter(has_text="Unattainable")
     expect(figure.locator("dd").first).to_have_text("1")
-    expect(figure).to_contain_text("2 not known")
+    expect(figure).to_contain_text("2 unknown")
     expect(page.get_by_text("None: no node's tenants fit on the others.")).to_be_visible()
 
 

@@ -58,20 +58,20 @@ class Action:
 
 
 class SloState(StrEnum):
-    """The outcome of an SLO under a plan.
+    """What a plan predicts of an SLO; never a measurement.
 
-    `kept`: it is predicted to be met. `approaching`: it takes more cycles. `outbid`: tenants of
-    higher priority, or cheaper ones of the same priority, take the memory. `unattainable`: not even
-    all memory of the node is enough, with the device as busy as planned. `unmeasured`: the
-    measurement that a prediction needs is missing. `held`: it is not met, and the tenant may not be
-    changed.
+    `met`: it is predicted to be met. `approaching`: it is met after more cycles. `outbid`: it is
+    missed, because tenants of higher priority, or cheaper ones of the same priority, take the
+    memory. `unattainable`: not even all memory of the node is enough, with the device as busy as
+    planned. `unknown`: there is no prediction, because the curves have low confidence or a
+    measurement is missing. `held`: it is missed, and the tenant may not be changed.
     """
 
-    KEPT = "kept"
+    MET = "met"
     APPROACHING = "approaching"
     OUTBID = "outbid"
     UNATTAINABLE = "unattainable"
-    UNMEASURED = "unmeasured"
+    UNKNOWN = "unknown"
     HELD = "held"
 
 
@@ -84,7 +84,7 @@ class SloOutcome:
     could reach for the tenant in time if all others had their least memory. `attainable_ops` is the
     throughput there. Both assume the device to be as busy as planned. If it is the bottleneck they
     are estimates, since the device would be busier if the others had their least. They and `value`
-    are None if the measurement that a prediction needs is missing.
+    are None if `state` is `unknown`.
     """
 
     cgroup: str

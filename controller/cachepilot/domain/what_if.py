@@ -26,7 +26,11 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class WhatIfTenant:
-    """One tenant under a question: the predictions for now, and for then (`to_`)."""
+    """One tenant under a question: the predictions for now, and for then (`to_`).
+
+    Without `predicted` the miss ratios and throughputs are those measured now: its curves are
+    missing or have low confidence.
+    """
 
     cgroup: str
     policy: str
@@ -38,6 +42,7 @@ class WhatIfTenant:
     to_miss_ratio: float
     to_throughput_ops: float
     slos: list[SloStatus]
+    predicted: bool = True
 
 
 @dataclass(frozen=True)

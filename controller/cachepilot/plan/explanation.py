@@ -10,7 +10,7 @@ from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Node, Snapshot
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.least.needs import FREE, between, everything
-from cachepilot.plan.problem.asked import NO_CURVES, Asked
+from cachepilot.plan.problem.asked import NO_CURVES, UNPREDICTED, Asked
 from cachepilot.plan.problem.building import build
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds
@@ -42,15 +42,15 @@ class RankedPolicy:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Predictions for one tenant by its curves; None where no curve gives them.
+    """Predictions for one tenant by its curves; None where no curve gives them with confidence.
 
     `miss_ratio` and `throughput_ops` are at its present policy and limit, with all other tenants as
     they are. `best_policy` is the allowed policy with the lowest miss ratio at the present limit,
     `best_miss_ratio`. `needed_for_slo_bytes` is the least memory that meets every SLO, under
     `needed_policy`, at the wait of the device that would result. Both are None if no memory of the
-    node would be enough, or if there is no SLO. `held` says whether the curves can be relied on.
-    `ranking` has every policy with a curve, the lowest miss ratio first; `best_policy` is the first
-    allowed one in it.
+    node would be enough, or if there is no SLO. `held` says whether the curves can be relied on; if
+    not, nothing is predicted. `ranking` has every policy with a curve, the lowest miss ratio first,
+    also if the curves have low confidence; `best_policy` is the first allowed one in it.
     """
 
     cgroup: str
@@ -169,9 +169,9 @@ def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: 
     names = curves.policies
     ranking = seen.ranking(tenant.policy)
     best = next((one for one in ranking if one.allowed), None)
-    known = tenant.policy in names
+    known = held not in UNPREDICTED
     miss = float(problem.present_miss[row]) if known else None
-    needed = seen.needed()
+    needed = seen.needed() if known else None
     return Explanation(
         cgroup=cgroup,
         miss_ratio=miss,

@@ -189,7 +189,7 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         node=snapshot.node.name,
         allocator=config.allocator,
         actions=actions,
-        slos=slo_outcomes(problem, seen, tenants, stated),
+        slos=slo_outcomes(problem, seen, asked),
         objective=problem.in_ops(seen.value),
         bound=None if bound is None else problem.in_ops(bound),
         device_wait_us=seen.load.wait_us,

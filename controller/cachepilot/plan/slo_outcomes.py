@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outcome of every SLO under a plan, and what is attainable if the SLO cannot be met."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.domain.planned import SloOutcome, SloState
-from cachepilot.domain.snapshot import Tenant
+from cachepilot.domain.planned import Held, SloOutcome, SloState
+from cachepilot.domain.snapshot import FloatArray, Tenant
 from cachepilot.plan.outlook import Outlook, attainable_miss
+from cachepilot.plan.problem.asked import UNPREDICTED, Asked
 from cachepilot.plan.problem.problem import Problem
 from cachepilot.readable import number, numbers
 
 MARGIN = 1e-6
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
+NOT_MEASURED = "no p99 and throughput are measured to predict it from"
 WAIT_TOLD_US = 1.0
 """A shorter wait of device reads is not worth a word."""
 
@@ -95,7 +99,7 @@ def _why(kind: str, target: float, state: SloState, value: float, attainable: _P
         wait = number(attainable.wait_us)
         most += f" if the device is as busy as planned, reads waiting {wait} us"
     return {
-        SloState.KEPT: asked,
+        SloState.MET: asked,
         SloState.APPROACHING: f"{asked}; limits move as fast as movement_share allows",
         SloState.OUTBID: f"{asked}; other SLOs come first; alone it could reach {most}",
         SloState.UNATTAINABLE: f"{asked}; infeasible on this node, which reaches {most} at most",
@@ -103,39 +107,64 @@ def _why(kind: str, target: float, state: SloState, value: float, attainable: _P
     }[state]
 
 
-def slo_outcomes(
-    problem: Problem,
-    planned: Outlook,
-    tenants: Sequence[Tenant],
-    objectives: Sequence[Objective],
-) -> tuple[SloOutcome, ...]:
-    """Return an outcome per SLO, in the order of `tenants`, which is that of the problem."""
-    rows = [i for i, objective in enumerate(objectives) if objective.has_slo]
+def _predicted_miss(problem: Problem, planned: Outlook) -> FloatArray:
+    """The miss ratios under an allocation by the curves, shape (N,).
+
+    A tenant that only its mode holds, or another program, is planned with its measured miss ratio.
+    What is predicted of it is by its curve, as for every other tenant.
+    """
+    limits, policies = planned.allocation.limit_bytes, planned.allocation.policy
+    by_curve = problem.curves.miss(limits[:, None], policies)[:, 0]
+    return np.where(problem.movable, planned.miss, by_curve)
+
+
+def _why_unknown(tenant: Tenant, held: Held) -> str:
+    """Why there is no prediction for an SLO of a tenant."""
+    if held is Held.UNKNOWN_POLICY:
+        return "no prediction: its policy has no curve"
+    if held is Held.NO_CURVES:
+        return f"no prediction: there are no curves yet{tenant.trust.reason and ': '}" + (
+            tenant.trust.reason
+        )
+    told = tenant.trust.reason or "no reason given"
+    return f"no prediction: confidence in the curves is low: {told}"
+
+
+def slo_outcomes(problem: Problem, planned: Outlook, asked: Asked) -> tuple[SloOutcome, ...]:
+    """Return an outcome per SLO, in the order of the tenants, which is that of the problem."""
+    rows = [i for i, objective in enumerate(asked.objectives) if objective.has_slo]
     if not rows:
         return ()
-    best_miss = attainable_miss(problem)
     wait_us = planned.load.wait_us
+    miss = _predicted_miss(problem, planned)
+    ops = problem.model.ops(miss, wait_us)
+    best_miss = np.where(problem.movable, attainable_miss(problem), miss)
     best_ops = problem.model.ops(best_miss, wait_us)
     found = []
     for i in rows:
-        tenant = tenants[i]
-        here = _Point(float(planned.miss[i]), float(planned.ops[i]), wait_us)
+        tenant, objective, held = asked.tenants[i], asked.objectives[i], asked.held[i]
+        here = _Point(float(miss[i]), float(ops[i]), wait_us)
         best = _Point(float(best_miss[i]), float(best_ops[i]), wait_us)
         limit = planned.allocation.limit_bytes[i]
         grows = bool(limit > problem.current_bytes[i]) and limit == problem.high_bytes[i]
-        may = _may_change(problem, objectives[i], i)
-        for kind, target in _targets(objectives[i]):
+        may = _may_change(problem, objective, i)
+        for kind, target in _targets(objective):
             value, most = _in_kind(kind, here, tenant), _in_kind(kind, best, tenant)
-            if value is None or most is None:
-                why = "no p99 and throughput are measured to predict it from"
-                state = SloState.UNMEASURED
-                outcome = SloOutcome(tenant.cgroup, kind, target, state, None, None, None, why)
+            if held in UNPREDICTED:
+                found.append(_unknown(tenant, kind, target, _why_unknown(tenant, held)))
+            elif value is None or most is None:
+                found.append(_unknown(tenant, kind, target, NOT_MEASURED))
             else:
                 state = _state(kind, target, (value, most), may, grows)
                 why = _why(kind, target, state, value, best)
-                outcome = SloOutcome(tenant.cgroup, kind, target, state, value, most, best.ops, why)
-            found.append(outcome)
+                found.append(
+                    SloOutcome(tenant.cgroup, kind, target, state, value, most, best.ops, why)
+                )
     return tuple(found)
+
+
+def _unknown(tenant: Tenant, kind: str, target: float, why: str) -> SloOutcome:
+    return SloOutcome(tenant.cgroup, kind, target, SloState.UNKNOWN, None, None, None, why)
 
 
 def _may_change(problem: Problem, objective: Objective, row: int) -> bool:
@@ -152,7 +181,7 @@ def _state(
 ) -> SloState:
     value, most = predicted
     if meets(kind, value, target):
-        return SloState.KEPT
+        return SloState.MET
     if not movable:
         return SloState.HELD
     if not meets(kind, most, target):

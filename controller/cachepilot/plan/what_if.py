@@ -22,7 +22,7 @@ from cachepilot.domain.units import BYTES_MAX
 from cachepilot.domain.what_if import WhatIf, WhatIfAnswer, WhatIfTenant
 from cachepilot.errors import InputError
 from cachepilot.plan.plan import plan
-from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.asked import UNPREDICTED, Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import least_limits
 from cachepilot.plan.slo_outcomes import measured, meets
@@ -183,6 +183,7 @@ def _row(action: Action, slos: list[SloStatus]) -> WhatIfTenant:
         to_miss_ratio=action.miss_ratio,
         to_throughput_ops=action.throughput_ops,
         slos=slos,
+        predicted=action.held not in UNPREDICTED,
     )
 
 

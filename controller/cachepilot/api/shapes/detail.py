@@ -66,7 +66,7 @@ class TenantDetail(View):
     """The allowed policy with the lowest miss ratio at the present size."""
     why: str
     needed_for_slo_bytes: int | None
-    """The least memory that keeps every SLO under `needed_policy`; None if none does."""
+    """The least memory that meets every SLO under `needed_policy`; None if none does."""
     read_latency_total: list[int]
     needed_policy: str | None = None
     policies: list[PolicyView] = Field(default=[])

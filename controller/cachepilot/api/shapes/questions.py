@@ -110,6 +110,9 @@ class WhatIfTenant(Shape):
     to_miss_ratio: float
     to_throughput_ops: float
     slos: list[SloView]
+    predicted: bool = True
+    """Whether miss ratios and throughputs are predicted; else they are those measured now, because
+    curves are missing or have low confidence."""
 
 
 class WhatIfAnswer(Shape):
@@ -123,7 +126,7 @@ class WhatIfAnswer(Shape):
 
 
 class LeastMemory(Shape):
-    """The least memory of one tenant that keeps its SLOs, or what it does now without any."""
+    """The least memory of one tenant that meets its SLOs, or keeps its throughput without any."""
 
     node: str
     cgroup: str
@@ -136,7 +139,7 @@ class LeastMemory(Shape):
     known: bool
     """Whether the tenant's need is known; it is not if curves or readings are missing."""
     kept: bool
-    """Whether the SLOs, or the present throughput without any, can be kept at all, if known."""
+    """Whether any memory meets the SLOs, or keeps the present throughput without any, if known."""
     more_of_this_kind: int
     """How many more tenants like this one fit on its node, by memory, device and CPUs."""
     note: str = ""

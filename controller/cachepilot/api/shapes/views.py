@@ -85,6 +85,9 @@ class SloView(View):
     attainable: float | None
     attainable_ops: float | None
     state: str
+    """What the plan predicts: `met`; `approaching`: met once memory has moved; `outbid`: missed,
+    because other SLOs come first; `held`: missed at a fixed setting; `unattainable` on this node;
+    `unknown`: no prediction, and `why` gives the reason. `stale` if the node sends nothing."""
     met: bool | None
     attainment: float | None
     """Share of windows of the last hour in which it was met, since it has this target."""
@@ -97,8 +100,7 @@ class SloView(View):
     windows_met_total: int | None = None
     """Those of these windows in which it was met."""
     verdict: str = ""
-    """`met`, `missed`, `not measured` or `stale`, by the last measurement. `state` is the plan's
-    prediction."""
+    """`met`, `missed`, `not measured` or `stale`, by the last measurement."""
 
 
 class TrialView(View):

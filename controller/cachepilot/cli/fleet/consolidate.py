@@ -31,13 +31,14 @@ def _slos(row: LeastMemory) -> Text:
     """Return the prediction for a tenant's SLOs, or whether one without any would be slower."""
     if not row.has_slo:
         loses = row.known and not row.kept
-        return Text("would be slower", "red") if loses else Text("-", "dim")
+        return Text("predicted to be slower", "red") if loses else Text("-", "dim")
     if not row.known:
-        return Text("not known", "yellow")
+        return Text("unknown", "yellow")
     if not row.kept:
-        return Text("cannot be met", "red")
-    lacks = row.least_bytes > row.limit_bytes
-    return Text("with more memory", "yellow") if lacks else Text("met", "green")
+        return Text("predicted to be unattainable", "red")
+    if row.least_bytes > row.limit_bytes:
+        return Text("predicted to need more memory", "yellow")
+    return Text("predicted to be met", "green")
 
 
 def _more(row: LeastMemory) -> str:
@@ -45,12 +46,12 @@ def _more(row: LeastMemory) -> str:
 
 
 def _table(found: Consolidation) -> Table:
-    table = tables.new_table("least memory that keeps each tenant's SLOs, predicted")
+    table = tables.new_table("least memory that meets each tenant's SLOs, predicted")
     tables.add_columns(table, ["node", "tenant", "policy"], "left")
     tables.add_columns(table, ["limit"])
     tables.add_columns(table, ["least under"], "left")
     tables.add_columns(table, ["least", "saved"])
-    tables.add_columns(table, ["SLOs, predicted"], "left")
+    tables.add_columns(table, ["SLOs"], "left")
     tables.add_columns(table, ["more like it"])
     for row in found.tenants:
         table.add_row(

@@ -80,13 +80,16 @@ def _slo(slo: SloView) -> Text:
     line = Text(f"SLO {slo.kind} {target}: ")
     line.append(slo.verdict, tables.VERDICT_STYLES.get(slo.verdict, ""))
     line.append(f"; measured {measured}, met in {formats.share(slo.attainment)} of the last hour")
-    if slo.state != slo.verdict:
-        outcome = formats.predicted_state(slo.state)
-        line.append(f"; plan: {outcome}, predicted {predicted}, attainable {attainable}")
+    if slo.state != "stale":
+        line.append(f"; {formats.predicted_state(slo.state)}")
+    if slo.state != "stale" and slo.predicted is not None:
+        line.append(f": {predicted}, attainable {attainable}")
     return line.append(f"\n  {slo.why}") if slo.why else line
 
 
 def _needed(detail: TenantDetail) -> str:
+    if detail.predicted_miss_ratio is None:
+        return "needed: unknown, there is no prediction"
     if detail.needed_for_slo_bytes is None:
         return "needed, predicted: no memory of this node meets every SLO, under any policy"
     tenant, needed = detail.tenant, detail.needed_for_slo_bytes

@@ -22,6 +22,8 @@ from cachepilot.errors import InputError
 from cachepilot.readable import moment
 from cachepilot.sizes import human_bytes
 
+STYLES = {"met": "green", "approaching": "yellow", "unknown": "yellow"}
+"""Styles for what is predicted of an SLO; red for one that is predicted to be missed."""
 T = TypeVar("T")
 
 
@@ -59,11 +61,16 @@ def _table(answer: WhatIfAnswer) -> Table:
     tables.add_columns(table, ["SLO"], "left")
     for row in answer.tenants:
         changed = row.policy != row.to_policy
-        gain = row.to_throughput_ops / row.throughput_ops - 1 if row.throughput_ops else None
+        gain = None
+        miss, ops = formats.UNKNOWN, formats.UNKNOWN
+        if row.predicted:
+            gain = row.to_throughput_ops / row.throughput_ops - 1 if row.throughput_ops else None
+            miss = f"{row.miss_ratio:.4f} → {row.to_miss_ratio:.4f}"
+            ops = f"{formats.count(row.throughput_ops)} → {formats.count(row.to_throughput_ops)}"
         slos = Text("\n").join(
             Text(
                 f"{slo.kind} {formats.predicted_state(slo.state)}",
-                style="green" if slo.state == "kept" else "red",
+                style=STYLES.get(slo.state, "red"),
             )
             for slo in row.slos
         )
@@ -71,8 +78,8 @@ def _table(answer: WhatIfAnswer) -> Table:
             row.cgroup,
             f"{row.policy} → {row.to_policy}" if changed else row.policy,
             f"{formats.limit(row.limit_bytes)} → {formats.limit(row.to_limit_bytes)}",
-            f"{row.miss_ratio:.4f} → {row.to_miss_ratio:.4f}",
-            f"{formats.count(row.throughput_ops)} → {formats.count(row.to_throughput_ops)}",
+            miss,
+            ops,
             formats.UNKNOWN if gain is None else f"{gain:+.1%}",
             slos,
         )

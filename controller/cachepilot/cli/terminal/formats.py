@@ -15,6 +15,17 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, parse_size
 UNKNOWN = "-"
 BARE = re.compile(r"[\d.]+", re.ASCII)
 """A number without a unit."""
+PREDICTED = {
+    "met": "predicted to be met",
+    "approaching": "predicted to be met once memory has moved",
+    "outbid": "predicted to be missed, other SLOs come first",
+    "held": "predicted to be missed at a fixed setting",
+    "unattainable": "predicted to be unattainable",
+    "unknown": "not predicted",
+    # From a controller of an earlier version.
+    "kept": "predicted to be met",
+    "unmeasured": "not predicted",
+}
 T = TypeVar("T")
 
 
@@ -51,8 +62,8 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def predicted_state(state: str) -> str:
-    """Return the outcome of an SLO under a plan; what shows it says that it is predicted."""
-    return "met" if state == "kept" else state
+    """Return what a plan predicts of an SLO in words; as it is if it is no such state."""
+    return PREDICTED.get(state, state)
 
 
 def recommendation(one: RecommendationView) -> str:

@@ -20,6 +20,7 @@ from cachepilot.node.series.packing import packed
 from cachepilot.node.series.rings import NAN, Ring, grown
 from cachepilot.node.shown.readings import shown_readings
 from cachepilot.node.shown.report import Report
+from cachepilot.plan.problem.asked import UNPREDICTED
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
 from cachepilot.v1 import session_pb2 as wire
@@ -188,7 +189,11 @@ class NodeSeries:
         if time_s == self._time_s:
             return
         actions = () if report.plan is None else report.plan.actions
-        predicted = {one.cgroup: one.present.throughput_ops for one in actions}
+        predicted = {
+            one.cgroup: one.present.throughput_ops
+            for one in actions
+            if one.held not in UNPREDICTED
+        }
         known = report.collected.seen
         with self._lock:
             if time_s < self._time_s or len(self._names) > NAMES_MAX:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.planned import Plan
+from cachepilot.domain.planned import Plan, SloState
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
@@ -143,7 +143,7 @@ def slo_views(
                     predicted=None if outcome is None else outcome.value,
                     attainable=None if outcome is None else outcome.attainable,
                     attainable_ops=None if outcome is None else outcome.attainable_ops,
-                    state="unmeasured" if outcome is None else str(outcome.state),
+                    state=str(SloState.UNKNOWN if outcome is None else outcome.state),
                     met=None if value is None else is_met(kind, value, target),
                     attainment=windows.attainment(cgroup, kind),
                     why="not planned" if outcome is None else outcome.why,

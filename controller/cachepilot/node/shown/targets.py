@@ -119,7 +119,7 @@ class Targets:
             key = outcome.cgroup, outcome.kind
             told, named = self._told(outcome, objectives), known.get(key)
             trust = collected.seen[outcome.cgroup].tenant.trust
-            unknown = told.state in (SloState.HELD, SloState.UNMEASURED) and not trust.trusted
+            unknown = told.state in (SloState.HELD, SloState.UNKNOWN) and not trust.trusted
             if unknown and named is not None and named.target == told.target:
                 self._named[key] = named
                 why = f"{named.why}; since then {trust.reason or 'the curves have low confidence'}"
@@ -133,12 +133,15 @@ class Targets:
         target = getattr(objectives.of(outcome.cgroup), outcome.kind)
         value, most = outcome.value, outcome.attainable
         error = self._errors.get((outcome.cgroup, outcome.kind))
-        if outcome.kind != "throughput_ops" or error is None or value is None or most is None:
+        if outcome.kind != "throughput_ops" or error is None:
             return outcome
+        told = replace(outcome, target=target)
+        if value is None or most is None:
+            return told
         value, most = value * error.ratio, most * error.ratio
-        told = replace(outcome, target=target, value=value, attainable=most, attainable_ops=most)
+        told = replace(told, value=value, attainable=most, attainable_ops=most)
         _, _, more = outcome.why.partition("; ")
-        if outcome.state is SloState.KEPT:
+        if outcome.state is SloState.MET:
             in_nearly_all = meets(outcome.kind, value, target * (1 + error.margin))
             more = "" if in_nearly_all else "intervals scatter, some may miss it"
         elif outcome.state is SloState.OUTBID:

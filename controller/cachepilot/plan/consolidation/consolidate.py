@@ -50,21 +50,14 @@ ASSUMED = (
 )
 
 
-def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
+def _is_known(tenant: Tenant, objective: Objective, follows: bool) -> bool:
     """Whether a tenant's need is known.
 
-    Without curves to follow, all that can be known is that it has enough.
+    Without curves to follow nothing is predicted of an SLO. A tenant without an SLO needs no more
+    than its present memory for its present throughput, whatever its curves are.
     """
     has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
-    return has_p99 and (follows or (kept and not _is_missed(tenant, objective)))
-
-
-def _is_missed(tenant: Tenant, objective: Objective) -> bool:
-    """Whether the present setting measurably misses an SLO, whatever the model says of it."""
-    readings = tenant.indicators
-    return (objective.throughput_ops or 0.0) > readings.throughput_ops or (
-        objective.hit_ratio is not None and 1 - readings.miss_ratio < objective.hit_ratio
-    )
+    return has_p99 and (follows or not objective.has_slo)
 
 
 def peak_note(peak_bytes: int, peak_s: float | None) -> str:
@@ -107,7 +100,7 @@ def _rows(place: Place, node_cpus: float) -> list[LeastMemory]:
         follows, kept = bool(place.targets.follows[i]), bool(point.kept[i])
         objective = asked.objectives[i]
         policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
-        known = _is_known(tenant, objective, follows, kept)
+        known = _is_known(tenant, objective, follows)
         least = int(point.size_bytes[i])
         more, peak_s = place.past.peak(i)
         note = row_note(tenant.limit_bytes, least, objective.has_slo, known and kept, known)

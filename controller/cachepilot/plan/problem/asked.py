@@ -19,6 +19,8 @@ Such a tenant is held, so nothing is read from them.
 """
 BY_MODE = (Held.OBSERVE, Held.RECOMMEND)
 """The reasons to hold a tenant that come from its mode, not from its curves."""
+UNPREDICTED = frozenset((Held.NO_CURVES, Held.UNTRUSTED, Held.UNKNOWN_POLICY))
+"""The reasons to hold a tenant that leave it without a prediction, even of its present setting."""
 
 
 def may_stay(objective: Objective, policy: str) -> bool:
@@ -42,8 +44,6 @@ def _curves(tenant: Tenant, objective: Objective) -> Curves:
 
 
 def _held(tenant: Tenant, objective: Objective) -> Held:
-    if objective.mode is Mode.OBSERVE and objective.fixed is None:
-        return Held.OBSERVE
     curves = _curves(tenant, objective)
     if curves is NO_CURVES:
         return Held.NO_CURVES

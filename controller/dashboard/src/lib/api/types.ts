@@ -211,6 +211,7 @@ export interface Answer {
     to_limit_bytes: number;
     to_miss_ratio: number;
     to_throughput_ops: number;
+    predicted: boolean;
     slos: Slo[];
   }[];
   unallocated_bytes: number;

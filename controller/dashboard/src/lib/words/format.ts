@@ -89,15 +89,19 @@ export const sloNames = {
   hit_ratio: "hit ratio",
 } as const;
 
-/** How an SLO is predicted to stand, of the controller's words for it. */
+/** What is predicted of an SLO, by the controller's words for it. */
 export const sloStates: Record<string, string> = {
-  kept: "met",
-  approaching: "met once memory has moved",
-  outbid: "outbid by SLOs of higher priority",
-  unattainable: "out of reach of this node",
-  held: "not met at a fixed setting",
-  stale: "not known: its node sends nothing",
+  met: "predicted to be met",
+  approaching: "predicted to be met once memory has moved",
+  outbid: "predicted to be missed, other SLOs come first",
+  unattainable: "predicted to be unattainable on this node",
+  held: "predicted to be missed at a fixed setting",
+  unknown: "not predicted",
+  stale: "unknown: its node sends nothing",
 };
+
+/** States of an SLO that is predicted to be missed. */
+export const missedStates = ["outbid", "unattainable", "held"];
 
 export function sloValue(kind: keyof typeof sloNames, value: number | null): string {
   if (kind === "throughput_ops") return value === null ? NONE : `${count(value)} op/s`;
