@@ -78,7 +78,7 @@ def tenant(side: str, name: str, ops: float | None, policy: str = "default") -> 
         interference="",
         slos=[],
         trial=None,
-        last_decision="kept lfu: 20% more than predicted of the default",
+        last_decision="confirmed: lfu: 20% more than predicted of the default",
         last_decision_s=None,
     )
 

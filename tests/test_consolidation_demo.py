@@ -29,7 +29,7 @@ def _rollout() -> RolloutView:
     return RolloutView(
         id=1, spreads=False,
         state=RolloutState.DONE, by="alice", begun_s=5.0, ended_s=15.0, is_stopping=False,
-        at=1, emptied=["a"], moves=[moved], why="all moves were kept",
+        at=1, emptied=["a"], moves=[moved], why="all moves were confirmed",
         changes=[], rehearsals=[],
     )  # fmt: skip
 

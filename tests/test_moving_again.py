@@ -79,7 +79,7 @@ def test_an_unchanged_fleet_keeps_the_order_with_one_rehearsal(
     tmp_path: Path,
 ) -> None:
     over, plans = _played(tmp_path, lambda _: None)
-    assert (over.state, over.why) == (RolloutState.DONE, "all moves were kept")
+    assert (over.state, over.why) == (RolloutState.DONE, "all moves were confirmed")
     assert len(over.emptied) == 1 and len(plans) == 2
     assert [[len(one.moves) for one in found.as_ordered] for found in plans] == [[2], [1]]
     assert sum(one.rehearsal is not None for one in over.moves) == 1 and not over.changes

@@ -67,7 +67,7 @@ class FakeMoving:
             at=1,
             state=RolloutState.DONE,
             ended_s=BEGUN_S + 29.5,
-            why="all moves were kept",
+            why="all moves were confirmed",
             changes=("/web goes to alpha, not to gamma",),
             rehearses=not self.last.spreads,
         )

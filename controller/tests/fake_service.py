@@ -123,7 +123,7 @@ def tenants() -> list[TenantView]:
         update={
             "priority": 10,
             "slos": [slo("throughput_ops", 5000, 5240), slo("latency_p99_us", 900, 840)],
-            "last_decision": "kept lfu, 512 MiB: 5,240 ops/s against 3,900",
+            "last_decision": "confirmed: lfu, 512 MiB: 5,240 ops/s against 3,900",
             "last_decision_s": NOW_S - 75,
             "readahead_policy": "leap",
             "decisions_total": {"trial": 3, "kept": 2, "reverted": 1},

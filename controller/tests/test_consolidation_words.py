@@ -22,7 +22,7 @@ def _check(row: LeastMemory) -> None:
     if row.known and row.kept:
         sign = "more" if row.least_bytes > row.limit_bytes else "less"
         assert told == ([(more, sign)] if row.least_bytes != row.limit_bytes else [])
-        assert (_slos(row).plain == "predicted to be met") is (row.has_slo and sign == "less")
+        assert (_slos(row).plain == "to be met") is (row.has_slo and sign == "less")
     else:
         assert told == []
         assert row.least_bytes == row.limit_bytes

@@ -72,7 +72,7 @@ def test_a_node_that_sends_nothing_at_the_end_is_waited_for(how: str, came: bool
     here.lost, here.stuck = set(), {}
     over = here.play()
     assert over.emptied == ([] if came else ["a"]) and over.unseen == ()
-    assert over.why == (NOT_EMPTY if came else "all moves were kept")
+    assert over.why == (NOT_EMPTY if came else "all moves were confirmed")
 
 
 def test_a_node_that_stays_lost_does_not_count_as_empty() -> None:

@@ -48,7 +48,7 @@ def test_no_tenant_moves_before_all_were_measured_with_their_new_memory() -> Non
     assert here.now_s - 1000.0 >= BEFORE_WINDOWS + COLD_S + WINDOWS
     assert reserves(here.rollout) == {"b": {"/kv": 4096, "/web": 4096}}
     over = here.play()
-    assert (over.state, over.why) == (RolloutState.DONE, "all moves were kept")
+    assert (over.state, over.why) == (RolloutState.DONE, "all moves were confirmed")
     assert not pins(over) and not reserves(over)
 
 

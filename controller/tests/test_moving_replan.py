@@ -132,7 +132,7 @@ def test_a_rehearsal_that_is_missed_after_the_first_move_keeps_that_move() -> No
     assert [one.state for one in over.moves] == [MoveState.KEPT, MoveState.SKIPPED]
     assert here.where == {"/kv": "b", "/web": "a", "/own": "b"}
     assert over.state is RolloutState.STOPPED
-    assert over.why.endswith("(/kv moved before, and that is kept)")
+    assert over.why.endswith("(/kv moved before, and that is confirmed)")
     assert over.moves[1].rehearsal is not None and over.moves[1].rehearsal.missed_s == here.now_s
 
 
@@ -157,7 +157,7 @@ def test_a_rollout_that_can_drain_no_more_ends_and_keeps_its_moves() -> None:
     assert [one.state for one in over.moves] == [MoveState.KEPT, MoveState.SKIPPED]
     assert here.where == {"/kv": "b", "/web": "a", "/own": "b"}
     assert (over.state, len(here.orders)) == (RolloutState.STOPPED, 1)
-    assert over.why == f"a is not drained: {NO_ROOM} (/kv moved before, and that is kept)"
+    assert over.why == f"a is not drained: {NO_ROOM} (/kv moved before, and that is confirmed)"
     assert not pins(over)
 
 

@@ -36,7 +36,7 @@ def test_each_move_is_measured_and_kept_without_a_rehearsal(crashes: set[int]) -
     here = _spread("/1", "/2")
     here.crashes = crashes
     done = here.play()
-    assert (done.state, done.why) == (RolloutState.DONE, "all moves were kept")
+    assert (done.state, done.why) == (RolloutState.DONE, "all moves were confirmed")
     assert [one.state for one in done.moves] == [MoveState.KEPT, MoveState.KEPT]
     assert (done.emptied, done.others, done.changes) == ([], (), ())
     assert here.where == {"/1": "b", "/2": "b", "/stays": "a", "/own": "b"}
@@ -151,7 +151,7 @@ def test_an_idle_tenant_moves_without_checks_of_its_own() -> None:
     for node in "ab":
         here.there[node]["/1"] = idle
     done = here.play()
-    assert (done.state, done.why) == (RolloutState.DONE, "all moves were kept")
+    assert (done.state, done.why) == (RolloutState.DONE, "all moves were confirmed")
     assert {one.cgroup for one in done.moves[0].checks} == {"/own"}
     assert (here.where["/1"], here.where["/2"]) == ("b", "b")
 

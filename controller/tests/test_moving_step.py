@@ -26,7 +26,7 @@ def test_every_move_is_measured_before_and_after_and_all_are_kept() -> None:
     assert (moved.cgroup, moved.before_ops, moved.after_ops) == ("/kv", 100.0, 98.0)
     assert (own.cgroup, own.windows, own.met, own.verdict) == ("/own", WINDOWS, WINDOWS, "met")
     assert [one.cgroup for one in over.moves[1].checks] == ["/kv", "/own", "/web"]
-    assert here.events[-2:] == ["node a is empty", "done: all moves were kept"]
+    assert here.events[-2:] == ["node a is empty", "done: all moves were confirmed"]
     first = over.moves[0]
     assert None not in (first.begun_s, first.arrived_s, first.warm_s, first.ended_s)
     assert first.begun_s == 1000.0 + BEFORE_WINDOWS

@@ -138,13 +138,19 @@ def test_one_setting_has_one_prediction(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", sorted(Mode))
-@pytest.mark.parametrize("kind", ["throughput_ops", "latency_p99_us", "hit_ratio"])
-def test_curves_of_low_confidence_predict_no_slo(mode: Mode, kind: str) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [
+        Objective("/t00000", throughput_ops=0.5),
+        Objective("/t00000", latency_p99_us=0.5),
+        Objective("/t00000", hit_ratio=0.5),
+    ],
+)
+def test_curves_of_low_confidence_predict_no_slo(mode: Mode, own: Objective) -> None:
     seen = snapshot(3, 2, policies=2)
     doubtful = replace(seen.tenants[0], trust=Trust(False, "few accesses"))
     seen = replace(seen, tenants=(doubtful, seen.tenants[1]))
-    own = replace(Objective("/t00000", mode=mode), **{kind: 0.5})
-    asked = Objectives((own, Objective("*")))
+    asked = Objectives((replace(own, mode=mode), Objective("*")))
     outcome = plan(seen, asked, Config()).slos[0]
     assert outcome.state is SloState.UNKNOWN
     assert (outcome.value, outcome.attainable) == (None, None)

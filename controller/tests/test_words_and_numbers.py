@@ -2,6 +2,7 @@
 """Displayed words agree with the numbers beside them, whatever the numbers are."""
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 from fake_service import CURVES, MIB, TRIAL, decision, node, tenant
@@ -15,9 +16,13 @@ from cachepilot.api.shapes.views import SloView, TenantView
 from cachepilot.api.stale import stale_tenant
 from cachepilot.api.views import policies_of, prediction_error
 from cachepilot.cli.fleet import consolidate, explain, history, status_table
-from cachepilot.domain.decisions import Reading, against_prediction
+from cachepilot.cli.terminal import formats
+from cachepilot.domain.decisions import Event, Reading, against_prediction, event_word
+from cachepilot.domain.moving import MoveState
 from cachepilot.domain.planned import Held, SloState
+from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.domain.slos import SloStatus
+from cachepilot.node.shown.report import Published
 from cachepilot.node.shown.slo_windows import is_met
 from cachepilot.plan.consolidation.consolidate import KEPT, row_note
 from cachepilot.plan.explanation import Explanation, RankedPolicy
@@ -25,6 +30,10 @@ from cachepilot.readable import numbers
 from cachepilot.sizes import human_bytes
 
 WIDTH = 400
+RECORDED = RecordedDecision(
+    *(1, 0.0, "n", "/a", 1, "kept", "lfu", "lfu", 4096, 8192),
+    *(None, None, None, None, None, None, "because"),
+)
 KINDS = ("throughput_ops", "latency_p99_us", "hit_ratio")
 POLICIES = ("default", "lfu", "mru", "s3fifo")
 STATES = sorted(map(str, SloState))
@@ -245,7 +254,25 @@ def test_the_words_about_the_least_memory_agree_with_its_row(
     shown = text(*consolidate._parts(found))
     assert ("lacks" in shown) is (least > limit)
     if known and not kept:
-        assert "predicted to be unattainable" in shown or "predicted to be slower" in shown
+        assert "unattainable" in shown or "to be slower" in shown
+
+
+def test_people_read_one_word_for_the_state_of_a_change() -> None:
+    """`kept` and `reverted` are only stored and sent: SLOs are met, changes are confirmed."""
+    assert (event_word("kept"), event_word("reverted")) == ("confirmed", "undone")
+    assert (MoveState("kept").word, MoveState("returned").word) == ("confirmed", "undone")
+    published = Published()
+    published.note([replace(RECORDED, event="kept")])
+    assert published.last["/a"].text == "confirmed: because"
+    told = {*map(formats.predicted_state, STATES), *map(formats.short_state, STATES)}
+    told |= set(map(event_word, Event)) | {one.word for one in MoveState}
+    assert not told & {"kept", "reverted", "outbid", "held", "unmeasured"}
+
+
+def test_states_of_a_controller_of_an_earlier_version_are_read() -> None:
+    for old, new in (("kept", "met"), ("unmeasured", "unknown")):
+        assert formats.predicted_state(old) == formats.predicted_state(new)
+        assert formats.short_state(old) == formats.short_state(new)
 
 
 @given(st.none() | st.just("/a"), st.none() | st.just("n"))

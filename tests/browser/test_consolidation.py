@@ -137,7 +137,7 @@ def test_where_all_nodes_have_room_nobody_is_to_be_moved(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = _spread(shared, open_page, {"drains": [], "notes": [], "left": {}})
-    expect(page.get_by_text("None: nobody is to be moved.")).to_be_visible()
+    expect(page.get_by_text("None: no tenant has to move.")).to_be_visible()
 
 
 def test_a_spread_that_cannot_be_planned_hides_nothing_else(

@@ -254,7 +254,7 @@ def _add_planning(routes: APIRouter, service: Service, plans: FleetPlans) -> Non
 
     @routes.get("/consolidation/spread", tags=["planning"])
     async def spread() -> Spread:
-        """Nodes without room for what their tenants need now or next, and who is to leave them.
+        """Nodes without room for what tenants need now or next, and which tenants should leave.
 
         Up to 5 s old, but never older than what operators last asked for.
         """

@@ -9,7 +9,7 @@ from cachepilot.readable import number
 
 
 class Event(StrEnum):
-    """A decision, or the result of one."""
+    """A decision, or the result of one, as stored and sent; see `event_word`."""
 
     TRIAL = "trial"
     KEPT = "kept"
@@ -17,6 +17,11 @@ class Event(StrEnum):
     ABANDONED = "abandoned"
     REFUSED = "refused"
     RECOMMENDED = "recommended"
+
+
+def event_word(event: str) -> str:
+    """Return the word for an event that people read, the same as for the state of a change."""
+    return {str(Event.KEPT): "confirmed", str(Event.REVERTED): "undone"}.get(event, str(event))
 
 
 @dataclass(frozen=True)

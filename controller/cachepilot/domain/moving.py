@@ -27,7 +27,7 @@ class RolloutState(StrEnum):
 
 
 class MoveState(StrEnum):
-    """The state of a move.
+    """The state of a move. Values are those that are stored and sent; see `word`.
 
     While a move is `preparing`, the target node reads the page cache of the tenant that is to
     arrive. While it is `warming`, the tenant has arrived and reads its page cache itself. A
@@ -45,6 +45,16 @@ class MoveState(StrEnum):
     RETURNING = "returning"
     RETURNED = "returned"
     FAILED = "failed"
+
+    @property
+    def word(self) -> str:
+        """The word for it that people read: a move is a change."""
+        words = {
+            MoveState.KEPT: "confirmed",
+            MoveState.RETURNING: "being undone",
+            MoveState.RETURNED: "undone",
+        }
+        return words.get(self, str(self))
 
 
 class Warmth(StrEnum):
@@ -180,7 +190,7 @@ class Refuted:
 
     @property
     def least_bytes(self) -> int:
-        """The least memory that the tenant is to have."""
+        """The least memory that the tenant should have."""
         return (self.limit_bytes + self.had_bytes) // 2
 
 
@@ -351,7 +361,7 @@ class Rollout:
 
     @property
     def emptied(self) -> list[str]:
-        """Nodes without tenants: all of their moves were kept, and no others were seen then."""
+        """Nodes without tenants: all moves were confirmed, and no others were seen then."""
         if self.spreads:
             return []
         drains = dict.fromkeys(one.drain for one in self.moves)

@@ -17,7 +17,7 @@ from cachepilot.store.database import Database
 from cachepilot.store.pruning import Table, prune_table
 
 CHANGES_MAX = 200_000
-"""Changes that are kept at most, however recent."""
+"""Changes that are stored at most, however recent."""
 COLUMNS = tuple(one.name for one in fields(ChangeRow) if one.name != "id")
 QUOTED = tuple(f'"{name}"' for name in COLUMNS)
 Written = tuple[ChangeRow, EvidenceSeries | None]

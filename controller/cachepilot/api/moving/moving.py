@@ -20,4 +20,4 @@ class Moving(Protocol):
         """Return the last rollout; None before the first."""
 
     def stop(self) -> RolloutView:
-        """Stop the running rollout, which undoes a move that is not kept yet."""
+        """Stop the running rollout, which undoes a move that is not confirmed yet."""

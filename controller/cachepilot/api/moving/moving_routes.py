@@ -16,7 +16,7 @@ def add_moving(routes: APIRouter, moving: Moving) -> None:
     async def begin(asked: Consolidate) -> RolloutView | None:
         """Begins to drain or to spread: the drains that are given, or what is planned now.
 
-        Null where nobody has to move for it, as the nodes are empty already.
+        Null where no tenant has to move for it, as the nodes are empty already.
         Refused with 409 while another rollout runs, and if a tenant is not on the node that it is
         to leave.
         """
@@ -32,7 +32,7 @@ def add_moving(routes: APIRouter, moving: Moving) -> None:
 
     @routes.post("/consolidation/stop", tags=["planning"])
     async def stop() -> RolloutView:
-        """Stops the rollout: a move that is not kept yet is undone.
+        """Stops the rollout: a move that is not confirmed yet is undone.
 
         Refused with 409 if none runs.
         """

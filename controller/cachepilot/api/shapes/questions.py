@@ -198,7 +198,7 @@ class Drain(Shape):
 
 
 class Spread(Shape):
-    """Nodes without room for what their tenants need next, and who is to leave them."""
+    """Nodes without room for what their tenants need next, and which tenants should leave them."""
 
     drains: list[Drain]
     """The nodes that become short first come first."""

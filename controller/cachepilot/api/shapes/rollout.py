@@ -126,7 +126,7 @@ class RolloutView(View):
     at: int
     """Index of the present move; those before it are over."""
     emptied: list[str]
-    """Nodes all of whose moves were kept, and that have no other tenants."""
+    """Nodes all of whose moves were confirmed, and that have no other tenants."""
     moves: list[MovedView]
     why: str
     """How it ended, or what delays it."""

@@ -201,7 +201,7 @@ class DecisionView(View):
     cgroup: str
     epoch: int
     event: str
-    """`trial`, `kept`, `reverted`, `abandoned`, `refused` or `recommended`."""
+    """`trial`, `kept` (confirmed), `reverted` (undone), `abandoned`, `refused` or `recommended`."""
     from_policy: str
     to_policy: str
     from_limit_bytes: int

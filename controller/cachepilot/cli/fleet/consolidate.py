@@ -28,17 +28,20 @@ def _saved(saved_bytes: int) -> str:
 
 
 def _slos(row: LeastMemory) -> Text:
-    """Return the prediction for a tenant's SLOs, or whether one without any would be slower."""
+    """Return what is predicted of a tenant's SLOs, or that one without any would be slower.
+
+    The heading of the column begins the sentence: `SLOs predicted to be met`.
+    """
     if not row.has_slo:
         loses = row.known and not row.kept
-        return Text("predicted to be slower", "red") if loses else Text("-", "dim")
+        return Text("to be slower", "red") if loses else Text("-", "dim")
     if not row.known:
         return Text("unknown", "yellow")
     if not row.kept:
-        return Text("predicted to be unattainable", "red")
+        return Text("unattainable", "red")
     if row.least_bytes > row.limit_bytes:
-        return Text("predicted to need more memory", "yellow")
-    return Text("predicted to be met", "green")
+        return Text("to need more", "yellow")
+    return Text("to be met", "green")
 
 
 def _more(row: LeastMemory) -> str:
@@ -51,7 +54,7 @@ def _table(found: Consolidation) -> Table:
     tables.add_columns(table, ["limit"])
     tables.add_columns(table, ["least under"], "left")
     tables.add_columns(table, ["least", "saved"])
-    tables.add_columns(table, ["SLOs"], "left")
+    tables.add_columns(table, ["SLOs predicted"], "left")
     tables.add_columns(table, ["more like it"])
     for row in found.tenants:
         table.add_row(

@@ -16,6 +16,7 @@ from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.accepting import YesOption, ordered
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, ControllerError, near, parsed
+from cachepilot.cli.fleet.status_table import SLO_NAMES
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.errors import InputError
@@ -58,7 +59,7 @@ def _table(answer: WhatIfAnswer) -> Table:
     table = tables.new_table(f"{answer.node}: predicted now and then")
     tables.add_columns(table, ["tenant", "policy"], "left")
     tables.add_columns(table, ["limit", "miss ratio", "ops/s", "gain"])
-    tables.add_columns(table, ["SLO"], "left")
+    tables.add_columns(table, ["SLO predicted"], "left")
     for row in answer.tenants:
         changed = row.policy != row.to_policy
         gain = None
@@ -69,7 +70,7 @@ def _table(answer: WhatIfAnswer) -> Table:
             ops = f"{formats.count(row.throughput_ops)} → {formats.count(row.to_throughput_ops)}"
         slos = Text("\n").join(
             Text(
-                f"{slo.kind} {formats.predicted_state(slo.state)}",
+                f"{SLO_NAMES.get(slo.kind, slo.kind)} {formats.short_state(slo.state)}",
                 style=STYLES.get(slo.state, "red"),
             )
             for slo in row.slos

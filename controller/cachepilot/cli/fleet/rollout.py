@@ -42,7 +42,7 @@ def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
 def left(found: Spread) -> Iterator[tuple[str, str]]:
     """Yield each node that stays short, and what of, in words."""
     for node, why in found.left.items():
-        yield node, f"{why}; no node has room for who could leave {node}"
+        yield node, f"{why}; no node has room for the tenants that could leave {node}"
 
 
 def costs(drains: list[Drain]) -> Iterator[str]:
@@ -114,7 +114,7 @@ def stop(remote: Controller, as_json: bool) -> None:
     if as_json:
         tables.print_json(value)
     else:
-        print(f"rollout {value['id']} stops; a move that is not kept yet is undone")
+        print(f"rollout {value['id']} stops; a move that is not confirmed yet is undone")
 
 
 def parts(found: RolloutView) -> Iterator[RenderableType]:
@@ -122,8 +122,8 @@ def parts(found: RolloutView) -> Iterator[RenderableType]:
     yield _table(found)
     done = f"nodes drained: {', '.join(found.emptied) or 'none'}"
     if found.spreads:
-        kept = sum(one.state is MoveState.KEPT for one in found.moves)
-        done = f"tenants moved: {kept} of {len(found.moves)}"
+        moved = sum(one.state is MoveState.KEPT for one in found.moves)
+        done = f"tenants moved: {moved} of {len(found.moves)}"
     yield Text(f"rollout {found.id}: {found.state}; {done}", style="bold")
     if found.why:
         yield Text(found.why)
@@ -137,14 +137,14 @@ def _table(found: RolloutView) -> Table:
     table = tables.new_table("moves, measured")
     tables.add_columns(table, ["tenant", "from", "to", "state"], "left")
     tables.add_columns(table, ["before op/s", "after op/s", "predicted", "seconds"])
-    tables.add_columns(table, ["SLOs and what is kept"], "left")
+    tables.add_columns(table, ["SLOs and keep"], "left")
     for one in found.moves:
         own = next((check for check in one.checks if check.cgroup == one.move.cgroup), None)
         table.add_row(
             one.move.cgroup,
             one.move.from_node,
             one.move.to_node,
-            str(one.state),
+            one.state.word,
             formats.count(None if own is None else own.before_ops),
             formats.count(None if own is None else own.after_ops),
             formats.count(one.move.predicted_ops or None),

@@ -26,6 +26,14 @@ PREDICTED = {
     "kept": "predicted to be met",
     "unmeasured": "not predicted",
 }
+SHORT = {
+    "met": "to be met",
+    "approaching": "to be met later",
+    "outbid": "to be missed",
+    "held": "to be missed",
+    "kept": "to be met",
+    "unmeasured": "unknown",
+}
 T = TypeVar("T")
 
 
@@ -59,6 +67,11 @@ def count(value: float | None) -> str:
 def share(value: float | None, digits: int = 1) -> str:
     """Return a share between 0 and 1 in percent."""
     return UNKNOWN if value is None else f"{value:.{digits}%}"
+
+
+def short_state(state: str) -> str:
+    """Return what a plan predicts of an SLO, for a column that is headed `SLO predicted`."""
+    return SHORT.get(state, state)
 
 
 def predicted_state(state: str) -> str:

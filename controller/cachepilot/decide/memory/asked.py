@@ -38,9 +38,10 @@ def _of_members(change: MemoryChange, seen: MemoryInterval) -> dict[str, int]:
     """The next limits of a change.
 
     Together, limits are asked to shrink by no more than others are to grow: memory that one tenant
-    gives up before another can use it serves nobody. Who loses least per byte gives first. A tenant
-    that did not give what it was asked for keeps nobody else from being asked. If nothing grows, or
-    an operator or a bound asks for the change, all limits shrink as fast as they may.
+    gives up before another can use it is wasted. The tenant that loses least per byte gives first.
+    A tenant that did not give what it was asked for does not prevent others from being asked. If
+    nothing grows, or an operator or a bound asks for the change, all limits shrink as fast as they
+    may.
     """
     members = change.members.items()
     steps = {

@@ -107,7 +107,7 @@ def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> s
     if gained.intervals < LEAST_INTERVALS:
         return None
     if gained.total < -(LOSS_COSTS * change.cost + gained.bound(config.alpha)):
-        return "those who gave lost more than those who got it gained"
+        return "the tenants that got less memory lost more than the others gained"
     if since.intervals < LEAST_INTERVALS:
         return None
     bound, least = since.bound(config.alpha), expected / config.undo_times
@@ -120,10 +120,12 @@ def why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> s
 
 
 def why_kept(change: MemoryChange, expected: float, seen: MemoryInterval) -> str:
-    """The reason that is stated for a change that is kept for its gain."""
+    """The reason that is stated for a change that is confirmed for its gain."""
     if seen.goal == Goal.LEAST_MEMORY:
         freed = sum(one.from_bytes - one.to_bytes for one in change.members.values())
-        return f"{human_bytes(max(0, freed))} more are free, and nobody lacks what it is to have"
+        return (
+            f"{human_bytes(max(0, freed))} more are free, and every tenant has its planned memory"
+        )
     told = "by it, though no gain was predicted"
     if expected > 0:
         told = f"{100 * change.since.total / expected:.0f}% of what was predicted"

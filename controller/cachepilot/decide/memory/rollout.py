@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of one change of limits: they move, page caches fill, and it is kept or undone."""
+"""The rollout of one change of limits: limits move, caches fill, and it is confirmed or undone."""
 
 from collections.abc import Collection, Mapping
 
@@ -184,8 +184,8 @@ def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> li
     """End a change that is not judged yet for a better plan, which it would otherwise keep waiting.
 
     A change that gains less than its intervals scatter might not be judged for hours. What is at
-    stake counts as lost until a change is kept for a gain that is sure, so that changes that are
-    accepted one after the other need more evidence each time.
+    stake counts as lost until a change is confirmed for a gain that is sure, so that changes that
+    are accepted one after the other need more evidence each time.
     """
     change = state.change
     if change is None:

@@ -203,7 +203,7 @@ class Mover:
                 raise ConflictError(f"consolidation: {one.cgroup} {told}")
 
     def stop(self) -> Rollout:
-        """End the rollout: undo a move that is not kept yet, and make no later ones.
+        """End the rollout: undo a move that is not confirmed yet, and make no later ones.
 
         Raises ConflictError if no rollout runs.
         """

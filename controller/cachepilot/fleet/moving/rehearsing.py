@@ -256,7 +256,7 @@ def untried(rehearsal: Rehearsal, operated: Collection[str]) -> str:
         if move.cgroup in judged - {*operated} and not is_as_planned:
             told = f"up to {human_bytes(had)}" if had else "no limit"
             planned = human_bytes(limit_of(move))
-            found.append(f"{move.cgroup} had {told}, is to have {planned}")
+            found.append(f"{move.cgroup} had {told}, will have {planned}")
     return f"in the rehearsal on {home.node} {', '.join(found)}" if found else ""
 
 

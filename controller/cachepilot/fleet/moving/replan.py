@@ -3,7 +3,7 @@
 
 The terms are explained in `step`.
 
-The rest of a rollout is planned again after each move that is kept and each node that is given up.
+The rest of a rollout is planned again after each confirmed move and each node that is given up.
 The rollout keeps its ordered moves as long as the plan still drains the same nodes. It changes to
 another plan if that drains more nodes, or if page caches are cold for a shorter time, where
 rehearsals that must be repeated count as well. No plan moves tenants to and fro: a tenant moves
@@ -57,7 +57,7 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
 
 
 def kept(rollout: Rollout, moved: Moved, now_s: float) -> Rollout:
-    """Go on after a move was kept.
+    """Go on after a move was confirmed.
 
     After the last move of a drain the node may still have tenants that were not to be moved; these
     are recorded in `others`. If that is not known, the node is recorded in `unseen`.
@@ -111,7 +111,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
     whys += map(_not_seen, rollout.unseen)
     is_done = not whys or bool(rollout.kept if rollout.spreads else going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
-    why = "; ".join(whys) or "all moves were kept"
+    why = "; ".join(whys) or "all moves were confirmed"
     return replace(going_on, state=state, ended_s=now_s, why=why)
 
 
@@ -120,7 +120,7 @@ def _made(rollout: Rollout, node: str) -> str:
     if rollout.spreads:
         return ""
     gone = [one.move.cgroup for one in rollout.kept if one.drain == node]
-    return f" ({', '.join(gone)} moved before, and that is kept)" if gone else ""
+    return f" ({', '.join(gone)} moved before, and that is confirmed)" if gone else ""
 
 
 def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str] = ()) -> Rest:

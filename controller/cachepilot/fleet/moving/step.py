@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of a rollout, a pure function: one move after the other, each kept or undone.
+"""One step of a rollout, a pure function: one move after the other, each confirmed or undone.
 
 A rollout executes a consolidation plan as a list of moves, each of one tenant to another node. A
 rollout either drains nodes (all tenants leave) or spreads tenants of nodes that are short of
@@ -7,7 +7,7 @@ memory. A rollout that rehearses first tests a drain as a whole: see `rehearsing
 until the throughput and SLOs before it are measured. If configured, the target then reads the
 tenant's page cache in advance: see `preparing`. The move is ordered, the tenant arrives, the rest
 of its page cache warms up, and the move is judged. The first move that misses a check is undone,
-and the rollout ends there. After a move that is kept, the rest is planned again before anything
+and the rollout ends there. After a confirmed move, the rest is planned again before anything
 else begins. Which step is due follows from the stored state and from the node to which the provider
 (which starts and stops workloads) assigns the tenant. A restarted controller therefore continues
 where the last one stopped.

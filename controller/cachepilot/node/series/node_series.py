@@ -190,9 +190,7 @@ class NodeSeries:
             return
         actions = () if report.plan is None else report.plan.actions
         predicted = {
-            one.cgroup: one.present.throughput_ops
-            for one in actions
-            if one.held not in UNPREDICTED
+            one.cgroup: one.present.throughput_ops for one in actions if one.held not in UNPREDICTED
         }
         known = report.collected.seen
         with self._lock:

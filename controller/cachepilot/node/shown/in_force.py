@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from cachepilot.domain.decisions import Event
+from cachepilot.domain.decisions import Event, event_word
 from cachepilot.domain.past.change import SETTINGS, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.node.shown.report import Report
@@ -45,7 +45,8 @@ def _on_trial(trial: RunningTrial | None, key: str) -> bool:
 def _objections(one: RecordedDecision, report: Report, store: Store) -> Iterator[str]:
     keys = changed(one)
     if one.event not in IN_FORCE:
-        yield f"{one.event}: not in force (allowed: {', '.join(IN_FORCE)})"
+        words = ", ".join(map(event_word, IN_FORCE))
+        yield f"{event_word(one.event)}: not in force (allowed: {words})"
     if not keys:
         yield "it changed nothing (allowed: one that did)"
     trial, is_trial = report.trials.get(one.cgroup), one.event == Event.TRIAL

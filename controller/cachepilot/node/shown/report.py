@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 
-from cachepilot.domain.decisions import Decision
+from cachepilot.domain.decisions import Decision, event_word
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan, SloState
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
@@ -85,7 +85,7 @@ class Published:
     ) -> None:
         """Note the decisions of a cycle, and forget those about tenants that are not `there`."""
         for one in decisions:
-            self.last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+            self.last[one.cgroup] = LastDecision(f"{event_word(one.event)}: {one.why}", one.time_s)
         for cgroup in set() if there is None else self.last.keys() - there:
             del self.last[cgroup]
 

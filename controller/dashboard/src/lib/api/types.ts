@@ -251,7 +251,7 @@ export interface Drain {
   why: string;
 }
 
-/** Nodes without room for what their tenants need next, and who is to leave them. */
+/** Nodes without room for what their tenants need next, and which tenants should leave them. */
 export interface Spread {
   drains: Drain[];
   notes: string[];
@@ -306,7 +306,7 @@ export interface Rehearsed {
   until_s: number | null;
   /** Of one that goes: the largest limit with which it was judged; 0: none. */
   most_bytes: number | null;
-  /** It was judged with more memory than it is to have. */
+  /** It was judged with more memory than it will have. */
   unproven: boolean;
 }
 

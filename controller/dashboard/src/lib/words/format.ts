@@ -100,6 +100,13 @@ export const sloStates: Record<string, string> = {
   stale: "unknown: its node sends nothing",
 };
 
+/** How a move stands, where the controller's word for it is another. */
+export const moveStates: Record<string, string> = {
+  kept: "confirmed",
+  returning: "being undone",
+  returned: "undone",
+};
+
 /** States of an SLO that is predicted to be missed. */
 export const missedStates = ["outbid", "unattainable", "held"];
 

@@ -53,7 +53,7 @@ export function missed(one: Rehearsed): string {
   return `${one.cgroup}: ${short}; not tried with less than ${bytes(one.least_bytes)} until ${when(one.until_s)}`;
 }
 
-/** Which tenants were judged with more memory than they are to have. */
+/** Which tenants were judged with more memory than they will have. */
 export function unproven(one: Rehearsal): string[] {
   const told = one.tenants
     .filter((tenant) => tenant.unproven)
