@@ -300,7 +300,7 @@ def test_only_what_is_in_force_is_reverted(tmp_path: Path, event: Event) -> None
     if listed.in_force:
         assert world.service.revert(decision.id).policy == "lfu"
         return
-    why = "its trial is over" if event is Event.TRIAL else r"\(allowed: trial, kept\)"
+    why = "its trial is over" if event is Event.TRIAL else r"\(allowed: trial, confirmed\)"
     with pytest.raises(InputError, match=f"decision {decision.id}: .*not in force.*{why}"):
         world.service.revert(decision.id)
     assert world.store.pins() == []
@@ -321,7 +321,7 @@ def test_the_last_of_several_decisions_with_the_same_result_is_reverted(tmp_path
     refused = {
         old.id: f"decision {last.id} is",
         away.id: "policy is default, it led to lfu",
-        taken_back.id: "reverted: not in force",
+        taken_back.id: "undone: not in force",
         empty.id: "it changed nothing",
     }
     for decision, why in refused.items():

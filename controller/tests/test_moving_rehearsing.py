@@ -171,7 +171,7 @@ def _refused(here: MovedFleet) -> str:
 def test_a_rehearsal_is_not_passed_with_the_memory_of_before() -> None:
     here = rehearsed("/kv", "/web")
     here.unset_limits = {"/kv"}
-    told = "/kv had up to 4 MiB, is to have 4 KiB"
+    told = "/kv had up to 4 MiB, will have 4 KiB"
     assert _refused(here) == f"a is not drained: in the rehearsal on a {told}"
 
 

@@ -201,9 +201,10 @@ def test_a_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Op
     expect(row.get_by_role("cell", name="sieve", exact=True).last).to_be_visible()
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
     # With a fixed limit there is nothing to plan for the SLO.
-    expect(page.get_by_text("throughput not met at a fixed setting")).to_be_visible()
+    expect(page.get_by_text("throughput predicted to be missed at a fixed setting")).to_be_visible()
     page.get_by_role("button", name="Let the limit of /t/kv be planned").click()
-    expect(page.get_by_text(re.compile("throughput (out of reach|outbid)"))).to_be_visible()
+    told = re.compile("throughput predicted to be (unattainable|missed, other)")
+    expect(page.get_by_text(told)).to_be_visible()
     page.get_by_role("slider", name="Memory of the node", exact=True).press("End")
     expect(page.get_by_text("now 32 MiB")).to_be_visible()
     assert _stated(shared, "/t/kv") is None
