@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for changes of policy: what begins, confirms and rolls back a change."""
 
+import re
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -317,6 +318,17 @@ def test_a_policy_that_was_best_before_is_back_at_once_when_that_returns() -> No
     # Without an earlier turn, its lead must first reach the cost of a change.
     new = flipping(0)
     assert new.run(int(COST / 400) - 1) == [] and new.state.wanted is None
+
+
+def test_why_a_change_begins_names_both_policies_and_separates_thousands() -> None:
+    (begun,) = saving(mru=0.6).run(3)
+    told = r"lru would have read \d+,\d{3} pages fewer than default lately; "
+    assert re.fullmatch(told + r"the change may read \d+(,\d{3})? pages again", begun.why)
+
+
+def test_why_a_policy_is_back_says_that_it_returned() -> None:
+    told = [one.why for one in flipping(2).run(2)]
+    assert any("lru is best again and is expected to read" in why for why in told)
 
 
 def test_a_policy_whose_turns_are_too_short_for_its_cost_is_not_chosen() -> None:

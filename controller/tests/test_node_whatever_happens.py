@@ -122,7 +122,7 @@ def _check_decisions(world: World) -> None:
         refused = [one for one in policies if "requested again" in one.why]
         policies = [one for one in policies if one not in refused]
         # A rollback is no trial.
-        trials = [one for one in policies if "to read again" not in one.why or one.event == "trial"]
+        trials = [one for one in policies if "pages again" not in one.why or one.event == "trial"]
         counted = Counter(one.event for one in trials)
         state = world.loop._decider.state.tenants[tenant.cgroup].policy
         assert counted[Event.TRIAL] == sum(counted[event] for event in FINAL) + gains(state.trial)

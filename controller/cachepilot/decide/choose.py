@@ -14,6 +14,7 @@ from cachepilot.decide.rollout import end, least_lost, order
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Decision, Event
+from cachepilot.readable import number
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
@@ -97,7 +98,7 @@ def _change(
     if trial is not None:
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
-        why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
+        why = _saving(known, best, policy, seen.in_force)
         rollback_cost = float(known.stake[best]) if policy == before else 0.0
         found.append(end(state, trial, Event.ABANDONED, why, seen, rollback_cost))
     # Saved CPU time does not lower the miss ratio.
@@ -126,11 +127,24 @@ def _change(
     # A new policy may have to collect so many pages before the measurement is its own.
     collected = COLLECTED * told.cache_pages if told is not None and best != 0 else 0.0
     order(state, policy, max(cost, collected))
-    saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
-    why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read again"
+    why = _saving(known, best, policy, seen.in_force)
+    why += f"; the change may read {number(cost)} pages again"
     if known.cpu.any():
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before
     state.trial = None if returns else begun
     event, readings = Event.KEPT if returns else Event.TRIAL, (begun.baseline, begun.predicted)
     return [*found, seen.decision(event, seen.in_force, policy, why, *readings)]
+
+
+def _saving(known: Evidence, best: int, policy: str, in_force: str) -> str:
+    """How many pages fewer `policy`, the one of index `best`, reads than the policy in force.
+
+    They are those that it would have saved since it began to gain. For a policy that is known to
+    return, they are those that it is expected to save until it is no longer the best, if more.
+    """
+    lead, returns = float(known.lead[best]), float(known.returns[best])
+    if returns > lead:
+        pages = number(returns)
+        return f"{policy} is best again and is expected to read {pages} pages fewer than {in_force}"
+    return f"{policy} would have read {number(lead)} pages fewer than {in_force} lately"

@@ -181,17 +181,17 @@ def is_moving(change: MemoryChange | None) -> bool:
 
 
 def accept(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
-    """End a change that is not judged yet for a better plan, which it would otherwise keep waiting.
+    """Keep a change without confirmation, for a better plan that it would otherwise keep waiting.
 
-    A change that gains less than its intervals scatter might not be judged for hours. What is at
-    stake counts as lost until a change is confirmed for a gain that is sure, so that changes that
-    are accepted one after the other need more evidence each time.
+    The gain of a change may scatter too much to be confirmed or refuted for hours. What is at stake
+    counts as lost until a measured gain confirms a later change. So each of several changes that
+    are kept without confirmation, one after the other, needs more evidence than the one before.
     """
     change = state.change
     if change is None:
         return []
     state.lost += judging.at_stake(change, seen, config)
-    told = "accepted unjudged: what it gained fits the prediction, and a better plan waits"
+    told = "kept without confirmation: its gain so far fits the prediction, and a better plan waits"
     return _end(state, seen, Event.KEPT, told)
 
 

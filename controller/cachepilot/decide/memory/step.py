@@ -5,7 +5,7 @@ The rule is the same as for policies. The decider sums up what the present limit
 plan's, less the possible error of the curves. Limits change once that sum, the evidence, exceeds
 what the change may cost (rent or buy: Borodin, Linial and Saks 1992). The measurement since then is
 compared with the earlier limits, by curves calibrated there, and confirms or undoes the change. A
-change for which that takes too long is accepted unjudged once a better plan is worth it.
+change for which that takes too long is kept without confirmation if a better plan is worth it.
 """
 
 import math
