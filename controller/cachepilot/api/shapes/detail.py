@@ -29,8 +29,10 @@ class CurvesView(View):
 class DemandView(View):
     """The fitted throughput model.
 
-    `error_pct` is by how much it was off so far when it was given the miss ratio that was measured:
-    a part of `prediction_error`, whose other part is the curve's.
+    `error_pct` is how far the model was off in recent intervals: the mean difference between the
+    throughput that it predicts from the measured miss ratio and the measured throughput, in percent
+    of the latter, without sign. `prediction_error` of the tenant also contains the error of the
+    predicted miss ratio.
     """
 
     service_us: float
