@@ -13,6 +13,7 @@ from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
     LEVEL_MOST,
+    LEVEL_SD,
     NEAR_SHARE,
     Anchor,
     Done,
@@ -274,3 +275,13 @@ def test_a_stored_calibration_without_a_policy_is_of_the_present_one() -> None:
     found = learnt(64, 0.5, 0.4)
     before = found.shifts(DEMAND)
     assert under("lru", found).shifts(DEMAND) == before
+
+
+def test_the_error_of_a_calibration_falls_with_measurement_and_rises_with_the_distance() -> None:
+    unknown = LimitCalibration().error_at(64 * MIB, DEMAND)
+    short, long = (learnt(64, 0.5, 0.4, seconds) for seconds in (5, 200))
+    here = long.error_at(64 * MIB, DEMAND)
+    assert here.level < short.error_at(64 * MIB, DEMAND).level < unknown.level == LEVEL_SD
+    assert here.level < long.error_at(512 * MIB, DEMAND).level < LEVEL_SD
+    assert here.between(64 * MIB, 64 * MIB) == 0.0
+    assert 0.0 < here.between(64 * MIB, 96 * MIB) < here.between(64 * MIB, 16 * MIB)

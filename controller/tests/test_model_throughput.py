@@ -247,3 +247,15 @@ def test_an_observation_that_cannot_be_changes_nothing(
     before = observe(online, [Observation(1000.0, 0.25, 150.0)], Demand(100, 1))
     cannot_be = Observation(1000.0, miss_ratio, 150.0), Observation(1000.0, 0.25, miss_cost_us)
     assert observe(online, cannot_be, Demand(100, 1)) == before
+
+
+def test_the_error_of_the_wait_is_what_more_misses_do_to_it() -> None:
+    """One tenant may miss a little more; the wait at the fixed point then rises by so much."""
+    model = throughput_model(TENANTS, Device(100.0, 100.0), ModelKind.SERVICE)
+    miss, off = np.full(5, 0.5), np.array([1e-4, 0.0, 0.0, 0.0, 0.0])
+    wait = model.wait_us(miss)
+    assert wait > 0
+    rise = model.wait_us(miss + off) - wait
+    assert model.wait_error_us(miss, off, wait) == pytest.approx(rise, rel=0.02)
+    assert model.wait_error_us(miss, np.zeros(5), wait) == 0.0
+    assert model.wait_error_us(miss, off, 0.0) == 0.0

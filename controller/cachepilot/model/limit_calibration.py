@@ -75,6 +75,21 @@ class Done(NamedTuple):
         return (self.time_us - model_us) / all_us, (off * self.time_us / all_us) ** 2
 
 
+class CalibrationError(NamedTuple):
+    """Standard errors of a calibrated curve, as miss ratios.
+
+    `level` is that of its level at one limit. `pace` is the variance by which the errors at two
+    limits differ per e-fold of memory between them.
+    """
+
+    level: float
+    pace: float
+
+    def between(self, from_bytes: int, to_bytes: int) -> float:
+        """The standard error of the difference between two limits, beside that of the sample."""
+        return math.sqrt(self.pace * abs(math.log(max(to_bytes, 1) / max(from_bytes, 1))))
+
+
 class Off(NamedTuple):
     """Measured minus predicted miss ratio at a limit, and its variance.
 
@@ -251,6 +266,22 @@ class LimitCalibration:
             return shifts
         at_least = ((least, shift),) if least < limit else ()
         return ((least - PAGE_BYTES, level), *at_least, *shifts)
+
+    def error_at(self, limit_bytes: int, demand: Demand) -> CalibrationError:
+        """The errors that are left at a limit; `demand` is the present throughput model.
+
+        What was measured nearest counts, in mind of its distance, with the prior that a trusted
+        curve may be off by `LEVEL_SD`.
+        """
+        anchors = [one for one in self.anchors if one.known_s > 0]
+        if not anchors:
+            return CalibrationError(LEVEL_SD, WALK_SD_MIN**2)
+        known = [(math.log(one.limit_bytes), one.off(demand)) for one in anchors]
+        pace = _walk([(log, one.off, one.variance) for log, one in known])
+        pace = max(pace, WALK_SD_MIN**2)
+        here = math.log(max(limit_bytes, 1))
+        variance = min(one.variance + pace * abs(log - here) for log, one in known)
+        return CalibrationError((LEVEL_SD**-2 + 1 / variance) ** -0.5, pace)
 
 
 def _in_steps(shift: float) -> float:

@@ -125,6 +125,21 @@ class Throughput:
             waits += np.where(relief > 0, steps, 0.0)
         return waits
 
+    def wait_error_us(self, miss: FloatArray, off: FloatArray, wait_us: float) -> float:
+        """By how much the wait may be off if miss ratios (N,) may be off by `off`, (N,).
+
+        Reads that are more or fewer than predicted are independent errors, which the wait makes up
+        for. The result is 0 if nothing waits for the device.
+        """
+        reads = self.device_iops(miss, wait_us)
+        more = self.device_iops(np.minimum(miss + off, 1.0), wait_us) - reads
+        fewer = reads - self.device_iops(np.maximum(miss - off, 0.0), wait_us)
+        relief = -float((self._ops_per_wait(miss, wait_us) * self.accesses * miss).sum())
+        relief += float(self.served_iops(np.array(wait_us))[1])
+        if wait_us <= 0 or relief <= 0:
+            return 0.0
+        return float(np.linalg.norm(np.maximum(more, fewer))) / relief
+
     def read_price(self, miss: FloatArray, wait_us: float, weight: FloatArray) -> float:
         """The cost to all tenants of one more device read per second.
 
