@@ -100,12 +100,7 @@ def test_recommendations_are_few_bounded_and_what_auto_reaches(tmp_path: Path) -
 
 
 def test_bounds_of_recommendations_hold_the_throughput_of_intervals(tmp_path: Path) -> None:
-    """With these seeds they hold 90% of it, and with the error of the model alone 81%.
-
-    Most of what they do not hold is of /scan, whose recommended setting misses little: there the
-    scatter of the present setting, which misses everything, makes the calibration of curves worse
-    than its bars.
-    """
+    """Although curves are wrong, and differently so in each interval."""
     held, scattered = [], np.random.default_rng(7)
     for seed in range(1, 5):
         (tmp_path / str(seed)).mkdir()
@@ -117,7 +112,7 @@ def test_bounds_of_recommendations_hold_the_throughput_of_intervals(tmp_path: Pa
                 ops = here.ops(name, one.policy, one.limit_bytes)
                 ops *= np.exp(0.05 * scattered.standard_normal())
                 held.append(one.throughput_low_ops <= ops <= one.throughput_high_ops)
-    assert np.mean(held) >= 0.88, (np.mean(held), len(held))
+    assert np.mean(held) >= 0.92, (np.mean(held), len(held))
 
 
 def recommended(here: Noisy) -> dict[str, RecommendationView]:

@@ -18,7 +18,8 @@ from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.planned import Setting as Predicted
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.prediction_error import PredictionError
+from cachepilot.model.foreseen import Known
+from cachepilot.model.measured_intervals import MeasuredIntervals
 from cachepilot.model.throughput import tenant_throughput
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider
@@ -47,7 +48,7 @@ class Advisor:
     def __init__(self, config: NodeConfig, decider: Decider) -> None:
         self._config, self._decider = config, decider
         self.advice: Advice | None = None
-        self._errors: dict[str, PredictionError] = {}
+        self._intervals: dict[str, MeasuredIntervals] = {}
 
     def step(
         self, collected: Collected, objectives: Objectives, step_bytes: int, can_limit: bool
@@ -56,7 +57,7 @@ class Advisor:
         state, states = self._decider.state, self._decider.state.tenants
         told = {cgroup for cgroup in collected.seen if objectives.of(cgroup).is_advised}
         if not told:
-            self.advice, state.advice, self._errors = None, AdviceState(), {}
+            self.advice, state.advice, self._intervals = None, AdviceState(), {}
             for one in states.values():
                 one.advised = None
             return []
@@ -83,25 +84,26 @@ class Advisor:
             if cgroup in told and one.advised is not None
         }
         model = look.planned.config.model
-        found = Advice(shadow, look.planned.plan, objectives, advised, model)
-        self.advice = replace(found, sigmas=self._sigmas(found, collected, told))
+        known = self._known(collected, told)
+        self.advice = Advice(
+            shadow, look.planned.plan, objectives, advised, model, known, collected.seen
+        )
         return decisions
 
-    def _sigmas(
-        self, found: Advice, collected: Collected, told: Collection[str]
-    ) -> dict[str, float]:
-        """Compare the interval with its prediction; return the known standard errors."""
-        self._errors = {name: self._errors.get(name) or PredictionError() for name in told}
-        sigmas = {}
-        for name, error in self._errors.items():
+    def _known(self, collected: Collected, told: Collection[str]) -> dict[str, Known]:
+        """Take in the interval of each tenant that is `told`; return what is measured of it."""
+        self._intervals = {name: self._intervals.get(name) or MeasuredIntervals() for name in told}
+        found = {}
+        for name, intervals in self._intervals.items():
             seen = collected.seen[name]
-            predicted = found.predicted_ops(seen)
+            tenant, sample = seen.tenant, seen.sample
             is_full = not (seen.is_filling or self._decider.is_gap)
-            if seen.sample is not None and predicted is not None and is_full:
-                error.take(seen.sample.ops, predicted)
-            if error.sigma is not None:
-                sigmas[name] = error.sigma
-        return sigmas
+            done = sample.ops if sample is not None and is_full else None
+            intervals.take((tenant.policy, tenant.limit_bytes), done)
+            limits = self._decider.state.tenants[name].limits
+            error = limits.error_at(tenant.limit_bytes, tenant.demand)
+            found[name] = Known(intervals.scattered, error)
+        return found
 
     def _adopt(self, action: Action, time_s: float) -> Advised | None:
         """Make an action the recommendation for its tenant; return the one that it replaces."""

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recommendations as they are shown: with bounds, the predicted effect, and its confidence."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+
+import numpy as np
 
 from cachepilot.domain.objectives.objective import Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.recommended import Recommendation
 from cachepilot.domain.snapshot import Curves
-from cachepilot.model.throughput import ModelKind, tenant_throughput
+from cachepilot.model.foreseen import Known, Predicted, miss_error
+from cachepilot.model.throughput import ModelKind, tenant_throughput, throughput_model
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sense.curves.wire_curves import value_at
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
-BAR_SIGMAS = 1.96
-"""Standard errors in an error bar of 95%."""
 LEAST_LOSS = 0.01
 """A share of a throughput: a smaller loss counts as none."""
 BISECTIONS = 24
@@ -28,8 +28,8 @@ class Advice:
     """The recommendations for a node after a cycle, and what they are based on.
 
     `collected` is the node with the recommendations in force. `plan` is the plan that was made for
-    it by calibrated curves and by the throughput model `model`. `sigmas` are, by cgroup, relative
-    standard errors of an interval against the prediction of its setting, if they are known.
+    it by calibrated curves and by the throughput model `model`. `known` is, by cgroup, what was
+    measured of the tenants in their present settings, and `present` are the tenants in these.
     """
 
     collected: Collected
@@ -37,17 +37,31 @@ class Advice:
     objectives: Objectives
     advised: Mapping[str, Advised]
     model: ModelKind
-    sigmas: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, Known] = field(default_factory=dict)
+    present: Mapping[str, Seen] = field(default_factory=dict)
 
-    def predicted_ops(self, present: Seen) -> float | None:
-        """Operations per second that the plan predicts of a tenant's present setting, if it can."""
-        tenant, shadow = present.tenant, self.collected.seen.get(present.tenant.cgroup)
-        curves = None if shadow is None else shadow.tenant.curves
-        if curves is None or tenant.policy not in curves.policies:
-            return None
-        throughput = tenant_throughput(tenant, self.collected.snapshot.device, self.model)
-        miss = miss_at(curves, tenant.policy, tenant.limit_bytes)
-        return throughput.ops(self.plan.device_wait_us, miss)
+    @cached_property
+    def present_wait_us(self) -> float:
+        """How long a device read waits with the settings in force, by measured miss ratios."""
+        snapshot, seen = self.collected.snapshot, self.collected.seen.values()
+        missed = np.array([one.tenant.indicators.miss_ratio for one in seen])
+        tenants = [one.tenant for one in seen]
+        return throughput_model(tenants, snapshot.device, self.model).wait_us(missed)
+
+    @cached_property
+    def wait_error_us(self) -> float:
+        """The half-width of the error bar of the planned wait, by those of all miss ratios."""
+        snapshot, off = self.collected.snapshot, []
+        for one in snapshot.tenants:
+            present, known = self.present.get(one.cgroup), self.known.get(one.cgroup)
+            if present is None or known is None:
+                off.append(0.0)
+                continue
+            here = present.tenant.policy, present.tenant.limit_bytes
+            off.append(known.error(present.measured, here, (one.policy, one.limit_bytes)))
+        missed = [self._actions[one.cgroup].miss_ratio for one in snapshot.tenants]
+        throughput = throughput_model(snapshot.tenants, snapshot.device, self.model)
+        return throughput.wait_error_us(np.array(missed), np.array(off), self.plan.device_wait_us)
 
     @cached_property
     def _actions(self) -> dict[str, Action]:
@@ -76,16 +90,6 @@ def miss_at(curves: Curves, policy: str, limit_bytes: int) -> float:
     return float(value_at(curves.sizes_bytes.tolist(), row.tolist(), 1.0, limit_bytes))
 
 
-def _chance(value: float, bar: float, least: float) -> float:
-    """The probability that a `value` with an error bar of 95% is at least `least`.
-
-    The error is assumed to be normal.
-    """
-    if bar <= 0:
-        return 1.0 if value >= least else 0.0
-    return (1 + math.erf((value - least) * BAR_SIGMAS / bar / math.sqrt(2))) / 2
-
-
 class _Shown:
     """One recommendation: `present` is the tenant as it is, `shadow` as recommended."""
 
@@ -99,45 +103,41 @@ class _Shown:
         self._floor = present.tenant.floor_bytes
         self._policy, self._limit = shadow.tenant.policy, shadow.limit_bytes
         self._ops_there = self._ops(self._miss(self._limit))
-        by_model = (present.tenant.demand.error_pct or 0.0) / 100
-        self._sigma = max(by_model, advice.sigmas.get(present.tenant.cgroup, 0.0))
+        self._known = advice.known.get(present.tenant.cgroup, Known())
+        self._present_wait_us, self._wait_error_us = advice.present_wait_us, advice.wait_error_us
 
     def _ops(self, miss: float) -> float:
         return self._throughput.ops(self._wait_us, min(1.0, max(0.0, miss)))
+
+    def _ops_here(self, miss: float) -> float:
+        return self._throughput.ops(self._present_wait_us, min(1.0, max(0.0, miss)))
 
     def _miss(self, limit_bytes: int) -> float:
         return miss_at(self._curves, self._policy, limit_bytes)
 
     def _error(self, limit_bytes: int) -> float:
-        """The half-width of the error bar of the predicted miss ratio at a limit.
-
-        The miss ratio at the present limit is measured, so that only the step from there has an
-        error, and the levels of both curves if the policy is another one. Without measured curves
-        it is 1.
-        """
-        measured, tenant = self._present.measured, self._present.tenant
-        if measured is None:
-            return 1.0
-        step = measured.error_between(self._policy, tenant.limit_bytes, limit_bytes)
-        if self._policy == tenant.policy:
-            return step
-        levels = (
-            measured.error_at(one, tenant.limit_bytes) for one in (self._policy, tenant.policy)
-        )
-        return math.hypot(*levels, step)
+        tenant, measured = self._present.tenant, self._present.measured
+        here, there = (tenant.policy, tenant.limit_bytes), (self._policy, limit_bytes)
+        return miss_error(measured, here, there, self._known.calibration)
 
     @cached_property
-    def _bars(self) -> tuple[float, float]:
-        """By how much the throughput of an interval may be below and above the prediction, at 95%.
-
-        It is the error of the curve's difference between the settings, and that by which intervals
-        at the present setting are off their prediction. Near a miss ratio of 0 the two sides
-        differ much.
-        """
-        there, miss, off = self._ops_there, self._miss(self._limit), self._error(self._limit)
-        by_interval = BAR_SIGMAS * self._sigma * there
-        below, above = there - self._ops(miss + off), self._ops(miss - off) - there
-        return math.hypot(below, by_interval), math.hypot(above, by_interval)
+    def _predicted(self) -> Predicted:
+        """The model's view of the present and of the recommended setting."""
+        tenant, ops = self._present.tenant, self._throughput.ops
+        missed = self._miss(self._limit)
+        there = self._ops(missed)
+        return Predicted(
+            ops_here=self._ops_here,
+            ops_there=self._ops,
+            here=miss_at(self._curves, tenant.policy, tenant.limit_bytes),
+            there=missed,
+            step=self._error(self._limit),
+            by_wait=(
+                there - ops(self._wait_us + self._wait_error_us, missed),
+                ops(max(0.0, self._wait_us - self._wait_error_us), missed) - there,
+            ),
+            error_pct=tenant.demand.error_pct,
+        )
 
     def _bound(self, end_bytes: int, is_enough: Callable[[int], bool]) -> int:
         """The furthest limit from the recommended one towards an end that `is_enough` accepts.
@@ -184,43 +184,42 @@ class _Shown:
             return self._limit
         return max(self._limit, min(most, pages_up(self._bound(most, is_short) + PAGE_BYTES)))
 
-    def _at_least(self, present_ops: float, kept_ops: float) -> float | None:
+    def _at_least(
+        self, present_ops: float, there_ops: float, ratio: float, kept_ops: float
+    ) -> float | None:
         """The throughput that the tenant should reach; None if there is no such value.
 
         That is its SLO if it has one, its present throughput if it gains, else what it keeps.
+        What the model predicts counts times `ratio`, of measured and predicted throughput.
         """
         objective, readings = self._objective, self._present.tenant.indicators
         wanted = objective.throughput_ops or 0.0
         if objective.hit_ratio is not None:
-            wanted = max(wanted, self._ops(1 - objective.hit_ratio))
+            wanted = max(wanted, ratio * self._ops(1 - objective.hit_ratio))
         if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
             faster = readings.latency_p99_us / objective.latency_p99_us
             wanted = max(wanted, readings.throughput_ops * faster)
         if wanted <= 0:
-            gains = self._ops_there > (1 + LEAST_LOSS) * present_ops
-            wanted = present_ops if gains else kept_ops
+            gains = there_ops > (1 + LEAST_LOSS) * present_ops
+            wanted = present_ops if gains else ratio * kept_ops
         return wanted or None
-
-    def _chance_of(self, least: float) -> float:
-        below, above = self._bars
-        return _chance(self._ops_there, below if least < self._ops_there else above, least)
 
     def recommendation(self, kept_ops: float, advised: Advised | None) -> Recommendation:
         """Return the recommendation to show."""
-        tenant, (below, above) = self._present.tenant, self._bars
-        present_ops = self._ops(miss_at(self._curves, tenant.policy, tenant.limit_bytes))
-        least = self._at_least(present_ops, kept_ops)
-        is_sure = tenant.trust.trusted
+        predicted, is_sure = self._predicted, self._present.tenant.trust.trusted
+        found, ratio = predicted.foreseen(self._known), predicted.ratio(self._known)
+        present_ops = ratio * predicted.ops_here(predicted.here)
+        least = self._at_least(present_ops, found.ops, ratio, kept_ops)
         return Recommendation(
             policy=self._policy,
             limit_bytes=self._limit,
             lower_bytes=self._lower(),
             upper_bytes=self._upper(),
-            throughput_ops=self._ops_there,
-            throughput_low_ops=max(0.0, self._ops_there - below),
-            throughput_high_ops=self._ops_there + above,
+            throughput_ops=found.ops,
+            throughput_low_ops=found.ops - found.below,
+            throughput_high_ops=found.ops + found.above,
             present_ops=present_ops,
             at_least_ops=least,
-            confidence=self._chance_of(least) if is_sure and least is not None else None,
+            confidence=found.chance_of(least) if is_sure and least is not None else None,
             since_s=None if advised is None else advised.since_s,
         )

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds of recommended throughputs hold what intervals do with the recommendations in force."""
+
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+from experiments.control_loop.plant import (
+    MIB,
+    Curve,
+    Plant,
+    PlantTenant,
+    flat,
+    linear,
+    power,
+    scan,
+)
+from experiments.control_loop.world import World
+
+from cachepilot.api.shapes.views import RecommendationView
+from cachepilot.domain.objectives.objective import Mode, Objective
+from cachepilot.sizes import parse_size
+
+SIZES = tuple(MIB * size for size in (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512))
+LEVEL, ERROR = 0.02, 0.01
+"""Standard deviations of a curve's errors: of its level, and at each size."""
+LEARNS_S, SETTLES_S, MEASURED_S = 120, 20, 20
+NODES = 20
+
+
+def off(curve: Curve, level: float, errors: np.ndarray) -> Curve:
+    """Return a curve with these errors, bounded to between 0 and 1."""
+    return lambda size: float(
+        np.clip(curve(size) + level + np.interp(size, SIZES, errors), 0.0, 1.0)
+    )
+
+
+def node(seed: int) -> Plant:
+    """Return a node whose tenants differ by seed. Every second one has a busy device."""
+    random = np.random.default_rng(seed)
+    truth: dict[str, dict[str, Curve]] = {
+        "/hungry": {"default": linear(int(random.integers(300, 500)) * MIB)},
+        "/scan": {"default": scan(200 * MIB), "mru": linear(int(random.integers(150, 300)) * MIB)},
+        "/sated": {"default": linear(int(random.integers(16, 48)) * MIB, 0.02)},
+        "/tail": {"default": power(16 * MIB, 0.6), "lfu": power(16 * MIB, 0.9)},
+    }
+    tenants = []
+    for name, curves in truth.items():
+        level = LEVEL * random.standard_normal()
+        told = {
+            policy: off(curve, level, ERROR * random.standard_normal(len(SIZES)))
+            for policy, curve in curves.items()
+        }
+        tenants.append(
+            PlantTenant(
+                name,
+                curves,
+                128 * MIB,
+                told=told,
+                threads=4,
+                error_bar=2 * (LEVEL + ERROR),
+                service_us=float(random.uniform(20, 200)),
+                waits=flat(float(random.uniform(0.6, 1.0))),
+            )
+        )
+    capacity = 1e9 if seed % 2 else 8000.0
+    noise = float(random.uniform(0.005, 0.06))
+    return Plant(tenants, 512 * MIB, SIZES, capacity_iops=capacity, noise=noise, seed=seed)
+
+
+def told(world: World) -> dict[str, RecommendationView]:
+    rows = world.service.tenants()
+    return {one.cgroup: one.recommendation for one in rows if one.recommendation is not None}
+
+
+def obeyed(plant: Plant, found: dict[str, RecommendationView]) -> dict[str, list[float]]:
+    """Return the throughput of intervals of a second with all recommendations in force."""
+    there = deepcopy(plant)
+    for name, one in found.items():
+        tenant = there.of(name)
+        tenant.swap(one.policy)
+        tenant.limit_bytes = tenant.target_bytes = one.limit_bytes
+    for _ in range(SETTLES_S):
+        there.pass_time()
+    ops: dict[str, list[float]] = {name: [] for name in found}
+    for _ in range(MEASURED_S):
+        before = {name: there.of(name).done for name in found}
+        there.pass_time()
+        for name in found:
+            ops[name].append(there.of(name).done - before[name])
+    return ops
+
+
+def held(path: Path, *objectives: Objective) -> tuple[list[float], list[float]]:
+    """Return two values for each tenant of each node.
+
+    The share of intervals that are within the bounds, and the logarithm of the predicted over the
+    mean throughput.
+    """
+    shares, errors = [], []
+    for seed in range(NODES):
+        (path / str(seed)).mkdir()
+        world = World(path / str(seed), node(seed), objectives)
+        world.run(LEARNS_S)
+        found = told(world)
+        for name, ops in obeyed(world.plant, found).items():
+            one = found[name]
+            within = [one.throughput_low_ops <= each <= one.throughput_high_ops for each in ops]
+            shares.append(float(np.mean(within)))
+            errors.append(float(np.log(one.throughput_ops / np.mean(ops))))
+    assert len(shares) == 4 * NODES
+    return shares, errors
+
+
+def test_bounds_hold_what_tenants_do_with_the_recommendations(tmp_path: Path) -> None:
+    shares, _ = held(tmp_path, Objective("*", mode=Mode.RECOMMEND))
+    assert 0.90 <= np.mean(shares) <= 1.0, (np.mean(shares), shares)
+
+
+def test_an_unchanged_setting_predicts_what_is_measured(tmp_path: Path) -> None:
+    """Tenants that may neither get nor give memory, nor another policy."""
+    stays = Objective(
+        "*",
+        mode=Mode.RECOMMEND,
+        policies=("default",),
+        memory_min=parse_size("128MiB"),
+        memory_max=parse_size("128MiB"),
+    )
+    shares, errors = held(tmp_path, stays)
+    assert 0.90 <= np.mean(shares) <= 1.0, (np.mean(shares), shares)
+    assert np.sqrt(np.mean(np.square(errors))) < 0.013, errors
+
+
+def test_no_lower_bound_is_below_the_floor_that_is_shown(tmp_path: Path) -> None:
+    world = World(tmp_path, node(1), (Objective("*", mode=Mode.RECOMMEND),))
+    world.run(LEARNS_S)
+    rows = world.service.tenants()
+    assert len(rows) == 4 and max(one.floor_bytes for one in rows) > MIB
+    for one in rows:
+        assert one.recommendation is not None
+        assert one.recommendation.lower_bytes >= one.floor_bytes
