@@ -135,8 +135,8 @@ def test_objectives_by_file(run: Run, own: str, service: FakeService, tmp_path: 
 
 def test_a_recommendation_is_shown_with_its_bounds(run: Run, own: str) -> None:
     told = (
-        "s3fifo with 192 MiB (160 MiB to 208 MiB): predicted 6,100 ops/s (5,800 to 6,400), "
-        "as it is 5,240; 99.9% sure of at least 5,240"
+        "s3fifo with 192 MiB (160 MiB to 208 MiB): predicted 6,100 ops/s (95% of intervals "
+        "5,800 to 6,400), as it is 5,240; 99.9% sure of at least 5,240 in an interval"
     )
     for command in ("status", "explain /system.slice/batch.service"):
         shown = " ".join(run(own, *command.split())[1].split())

@@ -10,9 +10,10 @@ class Recommendation:
 
     With less than `lower_bytes`, the tenant would have a lower throughput than predicted even if
     its curve is wrong in its favour. With `upper_bytes`, it has that throughput even if the curve
-    is wrong against it. Both use the 95% error bar. Of its intervals, 95% are predicted to have a
-    throughput between `throughput_low_ops` and `throughput_high_ops`. `present_ops` is the
-    prediction of the same model for its present setting.
+    is wrong against it. Both use the 95% error bar. Of its intervals, one second each, 95% are
+    predicted to have a throughput between `throughput_low_ops` and `throughput_high_ops`, with all
+    recommendations of the node in force. `present_ops` is the mean of the last intervals in the
+    present setting, or what the model predicts of it while too few are known.
 
     `confidence` is the probability that an interval reaches `at_least_ops`. This is what its SLO
     needs; without one, its present throughput if it is to gain, or otherwise the throughput that it

@@ -117,7 +117,15 @@ class TrialView(View):
 
 
 class RecommendationView(View):
-    """What is recommended to a tenant in mode `recommend`: all amounts are predicted."""
+    """What is recommended to a tenant in mode `recommend`: all amounts are predicted.
+
+    With all recommendations of the node in force, 95% of intervals (one second each) are predicted
+    to have a throughput from `throughput_low_ops` to `throughput_high_ops`, and `throughput_ops` on
+    average. `confidence` is the probability that such an interval reaches `at_least_ops`.
+    `present_ops` is the mean of the last 40 intervals in the present setting, which is also
+    predicted if the setting and the load of the device stay; before there are 8 of them both are
+    the model's.
+    """
 
     policy: str
     limit_bytes: int
@@ -130,11 +138,11 @@ class RecommendationView(View):
     """With `throughput_high_ops`: bounds of the throughput of 95% of intervals."""
     throughput_high_ops: float
     present_ops: float
-    """The same model's prediction for the present setting."""
+    """The mean of the last 40 intervals in the present setting."""
     at_least_ops: float | None
     """The throughput of its SLOs; without any, its present one if it gains, else what it keeps."""
     confidence: float | None
-    """Probability of at least `at_least_ops`; None if the curves have a low confidence."""
+    """Probability that an interval reaches `at_least_ops`; None: curves have a low confidence."""
     since_s: float | None
     """When it last changed, by the node's clock; None: it always was the present setting."""
 

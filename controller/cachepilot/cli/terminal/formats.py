@@ -85,12 +85,13 @@ def recommendation(one: RecommendationView) -> str:
     low, high = count(one.throughput_low_ops), count(one.throughput_high_ops)
     text = (
         f"{one.policy} with {human_bytes(one.limit_bytes)} ({bounds}): predicted "
-        f"{count(one.throughput_ops)} ops/s ({low} to {high}), as it is {count(one.present_ops)}"
+        f"{count(one.throughput_ops)} ops/s (95% of intervals {low} to {high}), "
+        f"as it is {count(one.present_ops)}"
     )
     if one.confidence is not None:
         # Rounding a probability up to 100% would claim more than is known.
         sure = math.floor(1000 * min(one.confidence, 0.999)) / 1000
-        text += f"; {share(sure)} sure of at least {count(one.at_least_ops)}"
+        text += f"; {share(sure)} sure of at least {count(one.at_least_ops)} in an interval"
     return text
 
 
