@@ -20,9 +20,11 @@ from cachepilot.errors import InputError
 
 MIB = 1 << 20
 WITHIN_S = 120.0
-SLO_OPS = 880.0
-"""The tenant could do 1000, and does 920 or more after its move. This target needs most of its 4.7
-MiB, and leaves room for windows of a tenth of a second that other work on the host disturbs."""
+SLO_OPS = 840.0
+"""The tenant does 920 or more after its move. Both tenants need more than half of the node's memory
+for this target. Two missed windows turn a move back, and other work on the host may cost a window a
+tenth of its operations."""
+INTERVAL_MS = 250
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_a_tenant_leaves_a_node_that_is_short_and_both_meet_their_slos(
     tmp_path: Path, children: Children
 ) -> None:
     full = Node("a", [_tenant("/t/db", 0), _tenant("/t/web", 10_000)], 5 * MIB)
-    fleet = Fleet(tmp_path, (full, Node("b", [], 16 * MIB)), interval_ms=100)
+    fleet = Fleet(tmp_path, (full, Node("b", [], 16 * MIB)), interval_ms=INTERVAL_MS)
     fleet.write()
     controller = fleet.start_controller(children)
     fleet.start_agents(children)
@@ -75,7 +77,7 @@ def test_a_tenant_leaves_a_node_that_is_short_and_both_meet_their_slos(
         pass
 
     done = client.ended(WITHIN_S, ignore)
-    assert (done.state, done.spreads, done.emptied) == (RolloutState.DONE, True, [])
+    assert (done.state, done.spreads, done.emptied) == (RolloutState.DONE, True, []), done
 
     def is_met() -> bool:
         met = [slo.met for one in client.tenants() for slo in one.slos]

@@ -67,8 +67,8 @@ def test_a_change_is_accepted_for_a_better_plan_only_if_it_fits_its_prediction(g
     assert bool(begun) is gains
     kept = [one for one in node.told[told:] if one.event is Event.KEPT and one.cgroup == "/0"]
     assert bool(kept) is gains
-    told = "kept without confirmation: its gain so far fits the prediction"
-    assert not kept or (kept[0].why.startswith(told) and "a better plan" in kept[0].why)
+    why = "kept without confirmation: its gain so far fits the prediction"
+    assert not kept or (kept[0].why.startswith(why) and "a better plan" in kept[0].why)
 
 
 def test_the_cost_and_the_possible_loss_of_a_change_are_at_stake_when_it_is_accepted() -> None:

@@ -43,7 +43,7 @@ def test_a_change_that_is_confirmed_is_one_row_with_its_evidence(tmp_path: Path)
     assert (row.kind, row.state, row.by) == (ChangeKind.POLICY, ChangeState.CONFIRMED, "autopilot")
     assert (row.from_policy, row.to_policy, row.text) == ("default", "mru", "default → mru")
     assert row.ended_s is not None and row.ended_s > row.begun_s
-    assert "saved" in row.outcome and "read again" in row.why
+    assert "saved" in row.outcome and "pages again" in row.why
     assert row.measured_ops is not None and row.predicted_ops is not None
     found = here.store.change(row.id)
     assert found is not None and found[1] is not None

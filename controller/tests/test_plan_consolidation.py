@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from cachepilot.domain.consolidation import LeastMemory
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.slos import GOAL
 from cachepilot.domain.snapshot import Curves, Snapshot, SnapshotError, Tenant, Trust
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.consolidate import consolidate
-from cachepilot.plan.consolidation.least.needs import TOLERANCE, Needs, Targets
+from cachepilot.plan.consolidation.least.needs import (
+    MARGIN_MAX,
+    TOLERANCE,
+    WINDOW_ERRORS,
+    Needs,
+    Targets,
+)
 from cachepilot.plan.consolidation.least.wait_table import WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
@@ -153,6 +160,30 @@ def test_error_bars_and_model_errors_make_it_take_more() -> None:
     assert all(more.more_of_this_kind <= less.more_of_this_kind for less, more in pairs)
     assert all(row.kept for row in doubtful.tenants[1:])
     assert not any("taken as exact" in note for note in doubtful.notes)
+
+
+def test_an_slo_is_met_in_its_share_of_windows_that_are_off_as_much_as_lately() -> None:
+    error, wanted_ops = 0.05, 100.0
+    off = np.random.default_rng(1).normal(size=100_000)
+    windows = 1 + off * error / np.abs(off).mean()
+    planned_ops = wanted_ops / (1 - WINDOW_ERRORS * error)
+    assert float((planned_ops * windows >= wanted_ops).mean()) == pytest.approx(GOAL, abs=0.002)
+
+
+def test_the_margin_of_an_slo_follows_the_error_of_single_windows() -> None:
+    seen = snapshot(3, 3, policies=2)
+    asked = Objectives((Objective("/t00000", throughput_ops=100.0), Objective("*")))
+
+    def needed_ops(error_pct: float) -> float:
+        first = seen.tenants[0]
+        off = replace(first, demand=replace(first.demand, error_pct=error_pct))
+        wanted = replace(seen, tenants=(off, *seen.tenants[1:]))
+        targets = Targets.of(wanted, Asked.of(wanted, asked), Config())
+        return float(targets.min_ops[0])
+
+    assert needed_ops(0.0) == pytest.approx(100.0)
+    assert needed_ops(5.0) == pytest.approx(100 / (1 - 0.05 * WINDOW_ERRORS))
+    assert needed_ops(50.0) == pytest.approx(100 / (1 - MARGIN_MAX))
 
 
 def test_a_tenant_without_usable_curves_counts_with_its_present_memory() -> None:

@@ -57,8 +57,8 @@ def slo_text(slo: SloView) -> Text:
     text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
     if slo.verdict != "met":
         text += f", {slo.verdict}"
-    if slo.state not in ("kept", "unmeasured", slo.verdict):
-        text += f", plan: {slo.state}"
+    if slo.state not in ("met", "unknown", slo.verdict):
+        text += f", {formats.predicted_state(slo.state)}"
     return Text(text, style=tables.VERDICT_STYLES.get(slo.verdict, ""))
 
 

@@ -22,17 +22,12 @@ PREDICTED = {
     "held": "predicted to be missed at a fixed setting",
     "unattainable": "predicted to be unattainable",
     "unknown": "not predicted",
-    # From a controller of an earlier version.
-    "kept": "predicted to be met",
-    "unmeasured": "not predicted",
 }
 SHORT = {
     "met": "to be met",
     "approaching": "to be met later",
     "outbid": "to be missed",
     "held": "to be missed",
-    "kept": "to be met",
-    "unmeasured": "unknown",
 }
 T = TypeVar("T")
 

@@ -15,12 +15,13 @@ from cachepilot.domain.consolidation import Consolidation, LeastMemory
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.planned import Held
+from cachepilot.domain.slos import GOAL
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.least.cpus import CpuNeeds
 from cachepilot.plan.consolidation.least.needs import (
     FREE,
-    MODEL_ERROR_MAX,
+    MARGIN_MAX,
     TOLERANCE,
     Needs,
     Targets,
@@ -42,8 +43,8 @@ KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
     f"without an SLO the least memory gives {KEPT} of the present throughput",
-    "SLOs of throughput and latency are met even if the model errs as it did on average, "
-    f"up to {100 * MODEL_ERROR_MAX:g}%",
+    f"SLOs of throughput and latency are met in {100 * GOAL:g}% of windows, if these are off the "
+    f"model by as much as lately; the margin for that is at most {100 * MARGIN_MAX:g}%",
     "a drained node's tenants are assumed to have the same policies and curves on their new nodes",
     "SLOs of drained nodes count with the policy in force; how much intervals vary with less "
     "memory is not predicted: --apply measures that before any tenant moves, with 95% confidence",

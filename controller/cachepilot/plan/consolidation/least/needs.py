@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The needs of every tenant on a device at a given wait: what meets SLOs or keeps throughput.
 
-The needs are conservative. A curve counts with its error bar, and an SLO of throughput or latency
-with the error of the throughput model. A tenant without an SLO keeps its predicted throughput
-within `TOLERANCE`. If its curves are too uncertain for that, it needs what it has now.
+The needs are conservative. A curve counts with its error bar. An SLO of throughput or latency is to
+be met in `GOAL` of the windows, whose throughput is assumed to be normal around the model's: the
+margin for that is `WINDOW_ERRORS` times the model's mean absolute error, which is that of windows.
+A tenant without an SLO keeps its predicted throughput within `TOLERANCE`. If its curves are too
+uncertain for that, it needs what it has now.
 
 Curves are followed if the planner can rely on them; for other tenants the measured miss ratio
 counts.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from statistics import NormalDist
 from types import MappingProxyType
 
 import numpy as np
 
 from cachepilot.domain.planned import Held
+from cachepilot.domain.slos import GOAL
 from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray, Node, Snapshot
 from cachepilot.model.throughput import Throughput, throughput_model
 from cachepilot.plan.problem.asked import BY_MODE, NO_CURVES, Asked
@@ -29,8 +34,10 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 
 TOLERANCE = 0.02
 """The share of its present throughput that a tenant without an SLO may lose."""
-MODEL_ERROR_MAX = 0.5
-"""The greatest model error that counts, as a share of the throughput that an SLO needs."""
+WINDOW_ERRORS = NormalDist().inv_cdf(GOAL) * math.sqrt(math.pi / 2)
+"""Mean absolute errors of the model by which at most 1 - `GOAL` of the windows are below it."""
+MARGIN_MAX = 0.5
+"""The greatest margin for the model's error, as a share of the predicted throughput."""
 FREE = frozenset((Held.NOT, *BY_MODE))
 """The reasons `held` with which curves are followed.
 
@@ -102,8 +109,8 @@ class Targets:
             0.0 if one.cgroup in proven else (one.demand.error_pct or 0.0) / 100
             for one in asked.tenants
         ]
-        error = np.minimum(np.array(errors, dtype=np.float64), MODEL_ERROR_MAX)
-        wanted = min_ops_of(asked.tenants, asked.objectives) / (1 - error)
+        margin = np.minimum(WINDOW_ERRORS * np.array(errors, dtype=np.float64), MARGIN_MAX)
+        wanted = min_ops_of(asked.tenants, asked.objectives) / (1 - margin)
         has_slo = (wanted > 0) | (problem.max_miss < 1)
         return cls(
             asked=asked,
