@@ -60,6 +60,16 @@ def test_changes_are_filtered_and_counted(
     assert store.count_changes(asked) == len(begun)
 
 
+def test_what_was_stated_for_all_nodes_is_among_the_changes_of_each(store: Store) -> None:
+    pin = row(50.0, node="", by="Alice")
+    store.save_changes([(pin, None)])
+    for node, own in (("n", [40, 10]), ("m", [20])):
+        asked = ChangeFilter(node=node, cgroup="/a")
+        assert [one.begun_s for one in store.changes(asked, 10)] == [50, *own]
+        assert store.count_changes(asked) == 1 + len(own)
+    assert [one.begun_s for one in store.changes(ChangeFilter(node="m", cgroup="/b"), 10)] == []
+
+
 def test_pages_follow_one_another(store: Store) -> None:
     first = store.changes(ChangeFilter(), 3)
     rest = store.changes(ChangeFilter(below=first[-1].id), 3)

@@ -110,6 +110,7 @@ def add_past(routes: APIRouter, service: Service) -> None:
     ) -> list[ChangeView]:
         """Changes and refused changes, the newest first; X-Total-Count counts all that match.
 
+        What was stated for all nodes, such as a pin without a node, is among those of each node.
         A page goes on below the last id of the one before it.
         """
         asked = ChangeFilter(node, cgroup, since, until, by, state, kind, before)

@@ -33,11 +33,12 @@ _UPDATE = (
 def _conditions(asked: ChangeFilter) -> tuple[str, list[object]]:
     """Return the WHERE clause of a filter and its values.
 
+    What was stated for all nodes, such as a pin without a node, has no node and matches every one.
     A condition that is not requested is left out. Written as "or is null", it would keep SQLite
     from using its indexes.
     """
     pairs: dict[str, object] = {
-        "node = ?": asked.node,
+        "node IN (?, '')": asked.node,
         "cgroup = ?": asked.cgroup,
         "begun_s >= ?": asked.since_s,
         "begun_s <= ?": asked.until_s,

@@ -80,7 +80,8 @@ class ChangeRow:
 class ChangeFilter:
     """Which changes are requested; None matches all. Times are those of the beginning, in seconds.
 
-    `by` is a part of the kind or of the name of the actor, in any case. Rows have an id less than
+    `by` is a part of the kind or of the name of the actor, in any case. Rows that concern all nodes
+    match every `node`. Rows have an id less than
     `below`.
     """
 
