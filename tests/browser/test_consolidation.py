@@ -177,7 +177,7 @@ def test_measurements_of_a_rollout_are_marked_apart_from_predictions(
     expect(panel).to_contain_text("measured: turned back, /db missed its SLO")
     told = [cell.strip() for cell in panel.locator("tbody td").all_inner_texts()]
     assert told == [
-        "/web to alpha", "returned", "throughput_ops", "5,000", "3,100", "2 of 15", "missed",
+        "/web to alpha", "undone", "throughput_ops", "5,000", "3,100", "2 of 15", "missed",
     ]  # fmt: skip
     expect(panel.get_by_role("listitem")).to_have_text("/web goes to alpha, not to gamma")
     expect(page.locator("section[aria-labelledby=rehearsals-title]")).to_have_count(0)
