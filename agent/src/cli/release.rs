@@ -35,7 +35,10 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
         return Err(Error::Config { path: config.path, message }.into());
     }
     let (store, state) = Store::open(&config.state_dir)?;
-    if options.if_lease_ended && !has_ended(&state, &SystemClock) {
+    if options.if_lease_ended
+        && !has_ended(&state, &SystemClock)
+        && !factory::is_record_lost(&config)?
+    {
         return Ok(());
     }
     let patience = if options.if_lease_ended { SHORT_PATIENCE } else { PATIENCE };

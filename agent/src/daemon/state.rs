@@ -7,7 +7,7 @@
 //! folder is synchronised.
 
 use super::unconfirmed::Unconfirmed;
-use crate::damaged::copy_aside;
+use crate::damaged::{self, Found, copy_aside};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -71,16 +71,17 @@ pub struct Store {
 impl Store {
     /// Opens `dir`, which is created if it is missing, and reads the state.
     ///
-    /// A file that cannot be parsed is copied aside. Its lease and its changes on trial are then
-    /// unknown, so the lease counts as ended and tenants are restored. The file stays until the
+    /// A file that cannot be read or parsed is copied aside. Its lease and its changes on trial are
+    /// then unknown, so the lease counts as ended and tenants are restored. The file stays until the
     /// next state replaces it: a failed start does not lose it.
     ///
     /// # Errors
-    /// Returns [`Error::AgentRuns`] or [`Error::Io`].
+    /// Returns [`Error::AgentRuns`], or [`Error::Io`] if the directory or its lock cannot be opened,
+    /// or this process may not read the file.
     pub fn open(dir: &Path) -> Result<(Self, State)> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(LOCK);
-        let lock = or_read_only(&path, File::create(&path)).map_err(Error::io(&path))?;
+        let lock = or_unwritten(&path, File::create(&path)).map_err(Error::io(&path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::AgentRuns(dir.into())),
@@ -102,31 +103,38 @@ impl Store {
             let mut file = File::create(&new)?;
             file.write_all(&text)?;
             file.sync_all()?;
-            fs::rename(&new, &path)?;
+            damaged::replace(&new, &path)?;
             File::open(&self.dir)?.sync_all()
         };
         write().map_err(Error::io(&path))
     }
 }
 
-/// Opens the existing lock file if the file system is read-only, which locks as well.
-fn or_read_only(path: &Path, created: io::Result<File>) -> io::Result<File> {
+/// Opens the existing lock file as it is if it cannot be written, which locks as well: the file
+/// system is read-only, or the disk is full or damaged. If this process may not write it, the
+/// program was started as the wrong user.
+fn or_unwritten(path: &Path, created: io::Result<File>) -> io::Result<File> {
     match created {
-        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(path),
+        Err(error) if error.kind() != ErrorKind::PermissionDenied => {
+            File::open(path).map_err(|_| error)
+        }
         created => created,
     }
 }
 
 fn read(path: &Path) -> Result<State> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(State::default()),
-        Err(e) => return Err(Error::io(path)(e)),
+    let parse = |bytes: &[u8]| {
+        serde_json::from_slice(bytes)
+            .map_err(|error| format!("not a state of this program ({error})"))
     };
-    Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-        copy_aside(path, &format!("not a state of this program ({error})"));
-        State { lease: Some(Lease { deadline_ms: 0, length_ms: 0 }), ..State::default() }
-    }))
+    Ok(match damaged::read(path, parse)? {
+        Found::Nothing => State::default(),
+        Found::Content(state) => state,
+        Found::Damaged(reason) => {
+            copy_aside(path, &reason);
+            State { lease: Some(Lease { deadline_ms: 0, length_ms: 0 }), ..State::default() }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -173,17 +181,28 @@ mod tests {
     }
 
     #[test]
-    fn on_a_disk_that_is_read_only_what_was_kept_is_locked_all_the_same() {
+    fn on_a_disk_that_takes_no_writes_what_was_kept_is_locked_all_the_same() {
+        for code in [libc::EROFS, libc::ENOSPC, libc::EIO] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(LOCK);
+            let refused = || Err(io::Error::from_raw_os_error(code));
+            let error = or_unwritten(&path, refused()).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(code), "no agent was ever there");
+            let (store, _) = Store::open(dir.path()).unwrap();
+            let lock = or_unwritten(&path, refused()).unwrap();
+            assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+            drop(store);
+            lock.try_lock().unwrap();
+            assert!(matches!(Store::open(dir.path()), Err(Error::AgentRuns(_))));
+        }
+    }
+
+    #[test]
+    fn a_lock_that_this_user_may_not_write_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(LOCK);
-        let read_only = || Err(io::Error::from_raw_os_error(libc::EROFS));
-        assert!(or_read_only(&path, read_only()).is_err(), "no agent was ever there");
-        let (store, _) = Store::open(dir.path()).unwrap();
-        let lock = or_read_only(&path, read_only()).unwrap();
-        assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
-        drop(store);
-        lock.try_lock().unwrap();
-        assert!(matches!(Store::open(dir.path()), Err(Error::AgentRuns(_))));
+        drop(Store::open(dir.path()).unwrap());
+        let refused = Err(io::Error::from_raw_os_error(libc::EACCES));
+        assert!(or_unwritten(&dir.path().join(LOCK), refused).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::Node;
 use super::kernel::KernelNode;
+use super::kernel::adoption::ledger::Ledger;
 use super::kernel::config::{KernelConfig, KernelKind};
 use super::simulated::{SimulatedNode, SimulationConfig};
 use crate::cgroup::mount::{CONTROLLERS, is_hierarchy};
@@ -114,6 +115,15 @@ pub fn open_unwatched(held: &Held) -> Result<Box<dyn Node>> {
     };
     check_mount(&held.path, &section.mount)?;
     Ok(Box::new(KernelNode::open_unwatched(section, &held.state_dir)?))
+}
+
+/// Whether the record of what tenants had first is damaged, so that a node that is opened gives back
+/// what it finds.
+///
+/// # Errors
+/// Returns [`Error::Io`] if this process may not read the record.
+pub fn is_record_lost(held: &Held) -> Result<bool> {
+    Ok(held.kind != Kind::Simulated && Ledger::is_lost_in(&held.state_dir)?)
 }
 
 /// Refuses a section that this kind of node does not read, since writing one is a mistake.

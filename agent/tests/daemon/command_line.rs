@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-fn agent(arguments: &[&str]) -> Output {
+pub fn agent(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cachepilot-agent")).args(arguments).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
@@ -56,7 +56,7 @@ fn bad_input_is_one_line_and_status_2() {
 }
 
 /// A hierarchy of one cgroup, whose limit an agent has set that runs no more; its configuration.
-fn held(dir: &Path) -> PathBuf {
+pub fn held(dir: &Path) -> PathBuf {
     let (cgroup, state) = (dir.join("cgroup/a"), dir.join("state"));
     fs::create_dir_all(&cgroup).unwrap();
     fs::create_dir_all(&state).unwrap();

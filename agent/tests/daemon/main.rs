@@ -6,6 +6,7 @@
 mod agent;
 mod command_line;
 mod controller;
+mod damaged_state;
 mod faults;
 mod hour;
 mod kills;

@@ -6,7 +6,7 @@
 //! [`adoption::ledger`] records the policy and the limit that each tenant had first. Nothing is
 //! undone when the agent ends unless [`Node::release`] is called.
 
-mod adoption;
+pub(super) mod adoption;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod fake;

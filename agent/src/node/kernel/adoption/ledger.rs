@@ -8,12 +8,12 @@
 //! are void.
 
 use crate::cgroup::ROOT_ID;
-use crate::damaged::copy_aside;
+use crate::damaged::{self, Found, copy_aside};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "ledger.json";
@@ -66,33 +66,35 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir`, which is created if it is missing. A ledger that cannot be parsed
-    /// is copied aside, and its file stays until the first entry is noted; see [`Ledger::is_lost`].
+    /// Opens the ledger in `dir`, which is created if it is missing. A ledger that cannot be read or
+    /// parsed is copied aside, and its file stays until the first entry is noted; see
+    /// [`Ledger::is_lost`].
     ///
     /// # Errors
-    /// Returns the error of the operating system.
+    /// Returns [`Error::Io`] if the directory cannot be opened, or this process may not read the
+    /// ledger.
     pub fn open(dir: &Path, boot_id: &str) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(FILE);
         let empty =
             || Content { version: VERSION, boot_id: boot_id.into(), entries: <_>::default() };
-        let text = match fs::read_to_string(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => None,
-            Err(e) if e.kind() != ErrorKind::InvalidData => return Err(Error::io(&path)(e)),
-            text => Some(text.unwrap_or_default()),
-        };
-        let Some(text) = text else { return Ok(Self { path, content: empty(), is_lost: false }) };
-        let is_lost = match parse(&text) {
-            Ok(content) if content.boot_id == boot_id => {
-                return Ok(Self { path, content, is_lost: false });
-            }
-            Ok(_) => false,
-            Err(reason) => {
+        let (content, is_lost) = match damaged::read(&path, parse)? {
+            Found::Content(content) if content.boot_id == boot_id => (content, false),
+            Found::Content(_) | Found::Nothing => (empty(), false),
+            Found::Damaged(reason) => {
                 copy_aside(&path, &reason);
-                true
+                (empty(), true)
             }
         };
-        Ok(Self { path, content: empty(), is_lost })
+        Ok(Self { path, content, is_lost })
+    }
+
+    /// Whether the ledger in `dir` would be lost if it was opened now. Changes and logs nothing.
+    ///
+    /// # Errors
+    /// Returns [`Error::Io`] if this process may not read the ledger.
+    pub fn is_lost_in(dir: &Path) -> Result<bool> {
+        Ok(matches!(damaged::read(&dir.join(FILE), parse)?, Found::Damaged(_)))
     }
 
     /// Whether there was a ledger that could not be read. It is then unknown what tenants had
@@ -177,14 +179,14 @@ impl Ledger {
             file.sync_all()
         });
         written.map_err(Error::io(&part))?;
-        fs::rename(&part, &self.path).map_err(Error::io(&self.path))?;
+        damaged::replace(&part, &self.path).map_err(Error::io(&self.path))?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io(dir))
     }
 }
 
-fn parse(text: &str) -> std::result::Result<Content, String> {
-    let content: Content = serde_json::from_str(text).map_err(|error| error.to_string())?;
+fn parse(text: &[u8]) -> std::result::Result<Content, String> {
+    let content: Content = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     match content.version {
         VERSION => Ok(content),
         other => Err(format!("version {other} is not supported, expected {VERSION}")),
@@ -244,6 +246,7 @@ mod tests {
         for text in texts.map(str::as_bytes).into_iter().chain([&[0xff_u8][..]]) {
             fs::write(&file, text).unwrap();
             for _ in 0..2 {
+                assert!(Ledger::is_lost_in(dir.path()).unwrap());
                 let ledger = Ledger::open(dir.path(), "b1").unwrap();
                 assert!(ledger.is_lost() && ledger.entries().is_empty());
                 assert_eq!(fs::read(&aside).unwrap(), text);
@@ -251,6 +254,7 @@ mod tests {
             let mut ledger = Ledger::open(dir.path(), "b1").unwrap();
             ledger.begin_anew(BTreeMap::from([(5, initial("/a"))])).unwrap();
             let again = Ledger::open(dir.path(), "b1").unwrap();
+            assert!(!Ledger::is_lost_in(dir.path()).unwrap());
             assert!(!again.is_lost() && again.get(5) == Some(&initial("/a")));
         }
     }

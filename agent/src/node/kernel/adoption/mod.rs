@@ -172,8 +172,9 @@ impl KernelNode {
         }
         let ids: Vec<u64> = held.keys().copied().collect();
         if let Err(error) = self.ledger.begin_anew(held) {
-            tracing::error!(%error, "policies stay until the ledger can be written");
-            return;
+            // What is held is released all the same. The lost ledger is still there, so the next
+            // start does this again for what is left.
+            tracing::error!(%error, "the ledger cannot be written");
         }
         tracing::error!(
             "what tenants had is not known: policies are detached, limits stay as they are"

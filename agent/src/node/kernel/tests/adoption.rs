@@ -77,15 +77,30 @@ fn a_full_disk_does_not_stop_the_node_when_a_tenant_is_removed() {
 
 #[test]
 fn without_its_ledger_the_next_agent_detaches_policies_and_leaves_limits() {
-    let bench = Bench::new(&["/a"]);
-    bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
-    fs::write(bench.fake.dir.path().join("state/ledger.json"), "{").unwrap();
-    let mut node = bench.start();
-    assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
-    assert_eq!(bench.fake.read("/a", "memory.high"), (100 * MIB).to_string());
-    let tenant = node.observe().unwrap().tenants.remove(0);
-    assert_eq!((tenant.policy.as_str(), tenant.interference.as_str()), ("default", ""));
-    assert!(node.ledger.entries().is_empty());
+    let damages: [fn(&Path); 3] = [
+        |ledger| fs::write(ledger, "{").unwrap(),
+        |ledger| {
+            // It cannot be read.
+            fs::remove_file(ledger).unwrap();
+            fs::create_dir(ledger).unwrap();
+        },
+        |ledger| {
+            // It can be neither parsed nor replaced.
+            fs::write(ledger, "{").unwrap();
+            fs::create_dir(ledger.with_extension("part")).unwrap();
+        },
+    ];
+    for damage in damages {
+        let bench = Bench::new(&["/a"]);
+        bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+        damage(&bench.fake.dir.path().join("state/ledger.json"));
+        let mut node = bench.start();
+        assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
+        assert_eq!(bench.fake.read("/a", "memory.high"), (100 * MIB).to_string());
+        let tenant = node.observe().unwrap().tenants.remove(0);
+        assert_eq!((tenant.policy.as_str(), tenant.interference.as_str()), ("default", ""));
+        assert!(node.ledger.entries().is_empty());
+    }
 }
 
 #[test]
