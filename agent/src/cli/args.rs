@@ -68,8 +68,8 @@ pub enum Command {
 pub struct ReleaseOptions {
     #[command(flatten)]
     pub config: ConfigOption,
-    /// Only if a lease of the controller has ended, or the agent's state is damaged; else nothing is
-    /// done.
+    /// Only if a lease of the controller has ended, or the agent's state is damaged. Otherwise only
+    /// undo the changes whose time to be confirmed is over.
     #[arg(long)]
     pub if_lease_ended: bool,
     /// Print JSON on stdout.

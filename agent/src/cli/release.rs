@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `release`: undoes the changes of an agent that no longer runs.
 
+mod overdue;
+
 use super::args::ReleaseOptions;
 use super::policy::print_json;
 use super::{Failure, colours, tables};
@@ -35,20 +37,20 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
         return Err(Error::Config { path: config.path, message }.into());
     }
     let (store, state) = Store::open(&config.state_dir)?;
-    if options.if_lease_ended
-        && !has_ended(&state, &SystemClock)
-        && !factory::is_record_lost(&config)?
-    {
+    let wall_ms = SystemClock.wall().as_millis() as u64;
+    let (results, left) = if !options.if_lease_ended {
+        release(&config, &state, PATIENCE)?
+    } else if has_ended(&state, wall_ms) || factory::is_record_lost(&config)? {
+        release(&config, &state, SHORT_PATIENCE)?
+    } else if state.unconfirmed.is_overdue(wall_ms) {
+        overdue::undo(&config, &state, wall_ms, SHORT_PATIENCE)?
+    } else {
         return Ok(());
-    }
-    let patience = if options.if_lease_ended { SHORT_PATIENCE } else { PATIENCE };
-    let results = release(&config, patience)?;
-    let is_done = !results.iter().any(wire::Result::is_left);
-    if is_done
-        && (state.lease.is_some() || !state.unconfirmed.is_empty())
-        && let Err(error) = store.write(&state.released())
+    };
+    if left != state
+        && let Err(error) = store.write(&left)
     {
-        // The next agent releases again, which changes nothing.
+        // The next agent does this again, which changes nothing.
         tracing::warn!(%error, "the release is not on disk");
     }
     if options.json {
@@ -56,16 +58,16 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
     } else {
         out.write_all(table(&results).as_bytes())?;
     }
-    if is_done { Ok(()) } else { Err(Failure::Told) }
+    if results.iter().any(wire::Result::is_left) { Err(Failure::Told) } else { Ok(()) }
 }
 
-fn has_ended(state: &State, clock: &impl Clock) -> bool {
-    let wall_ms = clock.wall().as_millis() as u64;
+fn has_ended(state: &State, wall_ms: u64) -> bool {
     state.lease.is_some_and(|lease| lease.left_ms(wall_ms) == 0)
 }
 
-/// Restores every tenant that was changed. Returns the results, sorted by cgroup.
-fn release(config: &Held, patience: Duration) -> Result<Vec<wire::Result>> {
+/// Restores every tenant that was changed. Returns the results, sorted by cgroup, and the state
+/// after that.
+fn release(config: &Held, state: &State, patience: Duration) -> Result<(Vec<wire::Result>, State)> {
     let mut node = factory::open_unwatched(config)?;
     let (began, mut results) = (Instant::now(), BTreeMap::new());
     loop {
@@ -74,11 +76,14 @@ fn release(config: &Held, patience: Duration) -> Result<Vec<wire::Result>> {
         let is_done = !left.iter().any(wire::Result::is_left);
         results.extend(left.into_iter().map(|result| (result.cgroup.clone(), result)));
         if is_done || began.elapsed() > patience {
-            return Ok(results.into_values().collect());
+            break;
         }
         sleep(RETRY);
         node.tick(RETRY)?;
     }
+    let results: Vec<wire::Result> = results.into_values().collect();
+    let is_done = !results.iter().any(wire::Result::is_left);
+    Ok((results, if is_done { state.clone().released() } else { state.clone() }))
 }
 
 fn table(results: &[wire::Result]) -> String {

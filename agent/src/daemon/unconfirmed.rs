@@ -167,6 +167,12 @@ impl Unconfirmed {
         self.changes.values().flatten().filter(|change| !change.undone).count()
     }
 
+    /// Whether the time of a change is over.
+    #[must_use]
+    pub fn is_overdue(&self, now_ms: u64) -> bool {
+        self.changes.values().flatten().any(|change| change.is_due(now_ms))
+    }
+
     /// Removes all changes.
     pub fn clear(&mut self) {
         self.changes.clear();

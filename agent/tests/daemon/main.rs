@@ -13,6 +13,7 @@ mod kills;
 mod leases;
 mod lockstep;
 mod node;
+mod overdue;
 mod sessions;
 mod tls;
 mod trials;
