@@ -71,6 +71,8 @@ pub struct KernelNode {
     /// of `release`.
     given_back: Vec<wire::Result>,
     failed_reads: u64,
+    /// The sum of all ticks.
+    ticked: Duration,
     since_scan: Duration,
     since_restore: Duration,
     since_step: Duration,
@@ -113,6 +115,7 @@ impl KernelNode {
             given_back: Vec::new(),
             since_restore: Duration::ZERO,
             failed_reads: 0,
+            ticked: Duration::ZERO,
             since_scan: Duration::ZERO,
             since_step: Duration::ZERO,
             since_observation: Duration::ZERO,
@@ -181,6 +184,28 @@ impl KernelNode {
         }
     }
 
+    /// Lifts limits ahead of a floor that rises, whatever the time between two observations.
+    fn follow_floors(&mut self) {
+        let (now, margin) = (self.ticked, self.config.margin_bytes);
+        let is_due = |tenant: &&mut Tenant| {
+            tenant.limit.bytes().is_some_and(|high| tenant.growth.is_due(now, high))
+                && adoption::is_ours(&self.ledger, tenant)
+        };
+        let mut swap_free = None;
+        for tenant in self.tenants.values_mut().filter(is_due) {
+            let swap_free = *swap_free.get_or_insert_with(|| self.host.memory_bytes("SwapFree"));
+            let mut with = steering(&self.fs, &mut self.writer, &self.config);
+            tenant.growth.looks(now);
+            let lifted = tenant.usage(&self.fs, margin, swap_free).and_then(|usage| {
+                let growth = tenant.growth.saw(now, &usage);
+                tenant.limit.lift(&mut with, &usage, growth, true)
+            });
+            if lifted.is_err() {
+                self.failed_reads += u64::from(self.fs.dir(&tenant.cgroup).exists());
+            }
+        }
+    }
+
     fn observe_tenant(
         &mut self,
         id: u64,
@@ -193,7 +218,8 @@ impl KernelNode {
         let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
         let mut with = steering(&self.fs, &mut self.writer, &self.config);
         let checked = usage.and_then(|usage| {
-            tenant.limit.check(&mut with, &usage, ours)?;
+            let growth = tenant.growth.saw(self.ticked, &usage);
+            tenant.limit.check(&mut with, &usage, growth, ours)?;
             Ok(usage)
         });
         let Ok(usage) = checked else {
@@ -256,6 +282,7 @@ impl Node for KernelNode {
 
     fn tick(&mut self, elapsed: Duration) -> Result<()> {
         self.writer.renew();
+        self.ticked += elapsed;
         self.since_scan += elapsed;
         self.since_restore += elapsed;
         self.since_step += elapsed;
@@ -274,6 +301,7 @@ impl Node for KernelNode {
         if self.since_step >= STEP_INTERVAL {
             self.since_step = Duration::ZERO;
             self.step_limits();
+            self.follow_floors();
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl KernelNode {
             let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
             let Ok(usage) = usage else { continue };
             let mut with = steering(&self.fs, &mut self.writer, &self.config);
-            if tenant.limit.check(&mut with, &usage, ours).is_err() {
+            if tenant.limit.check(&mut with, &usage, 0, ours).is_err() {
                 self.failed_reads += 1;
             }
         }

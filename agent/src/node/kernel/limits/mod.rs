@@ -184,10 +184,14 @@ impl Limit {
         with.writer.is_writing(self.cgroup_id, &with.fs.file(&self.cgroup, HIGH))
     }
 
-    /// Checks whether another program changed the limit. If none did, and the floor rose above a
-    /// limit that this agent maintains, raises the limit to the floor. `ours` is true if this agent
-    /// or an earlier one set the limit.
-    pub fn check(&mut self, with: &mut Steering<'_>, usage: &Usage, ours: bool) -> io::Result<()> {
+    /// Checks whether another program changed the limit. If none did, does what [`Limit::lift`] does.
+    pub fn check(
+        &mut self,
+        with: &mut Steering<'_>,
+        usage: &Usage,
+        growth: u64,
+        ours: bool,
+    ) -> io::Result<()> {
         if self.raise.is_some() || self.is_being_written(with) {
             return Ok(());
         }
@@ -198,15 +202,46 @@ impl Limit {
         self.own(ours);
         if actual != self.known {
             self.differs(with, Purpose::Lower, actual, usage);
-        } else if self.wish.is_some() && self.known.is_some_and(|known| known < usage.floor) {
-            let (outcome, _) = self.raise(with, Some(usage.floor));
-            if matches!(outcome, Outcome::Applied | Outcome::Started) {
-                (self.target, self.reclaiming) = (None, None);
-                self.wish = Some(Some(usage.floor));
-                self.remark = format!("the floor rose to {}: the limit went with it", usage.floor);
-            }
+        } else if self.is_within(usage, growth) {
+            self.lift_to(with, usage.floor, growth);
         }
         Ok(())
+    }
+
+    /// Raises a limit that this agent maintains if the floor rises above it before the next look, in
+    /// which time it grows by `growth` bytes. `ours` is true if this agent or an earlier one set the
+    /// limit. A limit that another program changed is left to [`Limit::check`].
+    pub fn lift(
+        &mut self,
+        with: &mut Steering<'_>,
+        usage: &Usage,
+        growth: u64,
+        ours: bool,
+    ) -> io::Result<()> {
+        self.own(ours);
+        if self.raise.is_some() || !self.is_within(usage, growth) || self.is_being_written(with) {
+            return Ok(());
+        }
+        if with.fs.limit(&self.cgroup, HIGH)? == self.known {
+            self.lift_to(with, usage.floor, growth);
+        }
+        Ok(())
+    }
+
+    /// Whether this agent maintains the limit, and the floor reaches it with `growth` more bytes.
+    fn is_within(&self, usage: &Usage, growth: u64) -> bool {
+        let reached = usage.floor.saturating_add(growth);
+        self.wish.is_some() && self.known.is_some_and(|known| known < reached)
+    }
+
+    fn lift_to(&mut self, with: &mut Steering<'_>, floor: u64, growth: u64) {
+        let limit = Some(whole_pages(floor.saturating_add(growth)));
+        let (outcome, _) = self.raise(with, limit);
+        if matches!(outcome, Outcome::Applied | Outcome::Started) {
+            (self.target, self.reclaiming) = (None, None);
+            self.wish = Some(limit);
+            self.remark = format!("the floor rose to {floor}: the limit went with it");
+        }
     }
 
     /// Decides, while the limit is not being lowered, whether this agent maintains it. It maintains

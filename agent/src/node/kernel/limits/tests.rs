@@ -45,7 +45,7 @@ impl Bench {
     pub(super) fn check(&mut self, ours: bool) {
         let usage = self.usage();
         let (fs, writer) = (&self.fs, &mut self.writer);
-        self.limit.check(&mut Steering { fs, writer, step_bytes: STEP }, &usage, ours).unwrap();
+        self.limit.check(&mut Steering { fs, writer, step_bytes: STEP }, &usage, 0, ours).unwrap();
     }
 
     /// Makes the operating system refuse every write from now on.

@@ -4,6 +4,7 @@
 
 pub mod conditions;
 pub mod found;
+pub mod growth;
 pub mod memory;
 pub(super) mod tasks;
 
@@ -17,6 +18,7 @@ use crate::node::kernel::policy::readahead::ReadaheadTotals;
 use crate::node::kernel::policy::{Deciding, PolicyControl};
 use crate::node::kernel::tenant::conditions::Conditions;
 use crate::node::kernel::tenant::found::Found;
+use crate::node::kernel::tenant::growth::Growth;
 use crate::node::kernel::tenant::memory::Usage;
 use crate::policies::kind::Kind;
 use crate::policies::stats::CgroupStats;
@@ -38,6 +40,8 @@ pub struct Tenant {
     pub conditions: Conditions,
     /// Ids of its named tasks, as last passed on; `None` if no tasks are named for it.
     pub tasks: Option<Vec<u32>>,
+    /// The growth of its memory that cannot be reclaimed.
+    pub growth: Growth,
     policy: String,
     own_policy: String,
     policy_remark: String,
@@ -63,6 +67,7 @@ impl Tenant {
             limit,
             conditions: Conditions::default(),
             tasks: None,
+            growth: Growth::default(),
             policy: DEFAULT_POLICY.into(),
             own_policy: DEFAULT_POLICY.into(),
             policy_remark: String::new(),

@@ -343,6 +343,8 @@ mod contest;
 
 mod cost;
 
+mod floors;
+
 mod readahead;
 
 mod tasks;
