@@ -24,6 +24,7 @@ ORDER = (
     "bpf",
     "config",
     "damaged",
+    "glob",
     "cgroup",
     "wire",
     "latency",

@@ -12,6 +12,7 @@ mod damaged;
 pub mod doctor;
 pub mod error;
 pub mod exporter;
+mod glob;
 pub mod latency;
 pub mod managers;
 pub mod node;

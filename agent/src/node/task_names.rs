@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names of tasks as objectives state them.
 
+use crate::glob::{Slash, matches};
 use crate::wire;
-use std::ffi::CString;
 
 /// Command names of tasks, or glob patterns for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskNames(Vec<CString>);
+pub struct TaskNames(Vec<String>);
 
 impl TaskNames {
-    /// The names of one tenant. A name with a NUL byte is left out.
+    /// The names of one tenant.
     #[must_use]
     pub fn of(named: &wire::NamedTasks) -> Self {
-        Self(named.names.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect())
+        Self(named.names.clone())
     }
 
-    /// Whether one of the names matches `command` by fnmatch(3). A slash is a character like any
-    /// other.
+    /// Whether one of the names matches `command`. A slash is a character like any other.
     #[must_use]
     pub fn has(&self, command: &str) -> bool {
-        let Ok(command) = CString::new(command) else { return false };
-        // SAFETY: both arguments are C strings.
-        let is_match =
-            |name: &CString| unsafe { libc::fnmatch(name.as_ptr(), command.as_ptr(), 0) == 0 };
-        self.0.iter().any(is_match)
+        self.0.iter().any(|name| matches(name, command, Slash::Ordinary))
     }
 }
 

@@ -3,9 +3,9 @@
 
 use crate::cgroup::PROCESSES;
 use crate::cgroup::fs::CgroupFs;
+use crate::glob::{self, Slash};
 use crate::node::kernel::config::KernelConfig;
 use crate::node::kernel::host::Host;
-use std::ffi::CString;
 
 /// Cgroups in which systemd puts the machine's own services and sessions, systemd.special(7).
 const OF_THE_SYSTEM: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.slice"];
@@ -109,13 +109,9 @@ pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
     None
 }
 
-/// Whether a path matches a pattern of fnmatch(3) in which wildcards do not match a slash.
+/// Whether a path matches a pattern whose wildcards do not match a slash.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
-    let (Ok(pattern), Ok(path)) = (CString::new(pattern), CString::new(path)) else {
-        return false;
-    };
-    // SAFETY: both arguments are C strings.
-    unsafe { libc::fnmatch(pattern.as_ptr(), path.as_ptr(), libc::FNM_PATHNAME) == 0 }
+    glob::matches(pattern, path, Slash::Apart)
 }
 
 #[cfg(test)]
