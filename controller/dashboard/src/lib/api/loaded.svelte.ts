@@ -18,6 +18,7 @@ export class Loaded<T> {
   #load: () => Promise<T>;
   #isBusy = false;
   #isDue = false;
+  #resets = 0;
   #askedMs = -Infinity;
   #later: ReturnType<typeof setTimeout> | undefined;
 
@@ -40,8 +41,9 @@ export class Loaded<T> {
     else this.#later ??= setTimeout(() => this.refresh(), wait);
   }
 
-  /** Forgets what was answered: it is about something else. */
+  /** Forgets what was answered, and what a request under way will be: it is about something else. */
   reset(): void {
+    this.#resets += 1;
     this.value = null;
     this.error = "";
   }
@@ -53,10 +55,10 @@ export class Loaded<T> {
       clearTimeout(this.#later);
       this.#later = undefined;
       this.#askedMs = performance.now();
+      const resets = this.#resets;
       try {
         const found = await this.#load();
-        // What was asked for may have changed meanwhile; then the next answer is the right one.
-        if (!this.#isDue || this.value !== null) this.value = found;
+        if (resets === this.#resets) this.value = found;
         this.error = "";
       } catch (error) {
         this.error = error instanceof Refused ? error.message : String(error);
