@@ -4,19 +4,24 @@
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
+from cachepilot.api import fleet_service
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.api.shapes.views import TenantView
+from cachepilot.api.views import tenant_view
 from cachepilot.domain.objectives.file import parse_objectives
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.errors import InputError
+from cachepilot.node.shown.report import Report
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -45,6 +50,22 @@ def test_a_tenant_is_shown_with_the_memory_that_its_slo_needs(world: World) -> N
     assert [one.cgroup for one in service.tenants()] == ["/a"]
     node = service.nodes()[0]
     assert (node.name, node.tenants, node.problem) == ("plant", 1, "")
+
+
+def test_rows_that_several_requests_need_at_once_are_made_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def slowly(node: str, report: Report, cgroup: str) -> TenantView:
+        made.append(cgroup)
+        time.sleep(0.05)
+        return tenant_view(node, report, cgroup)
+
+    monkeypatch.setattr(fleet_service, "tenant_view", slowly)
+    with ThreadPoolExecutor() as pool:
+        rows = [one.result() for one in [pool.submit(world.service.tenants) for _ in range(4)]]
+    assert made == ["/a"] and all(one == rows[0] for one in rows)
 
 
 def test_rows_made_unchecked_pass_every_check(world: World) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The implementation of `cachepilot.api.service.Service` over a fleet."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -66,6 +67,7 @@ class ControlService:
         self.past = LookingBack(fleet)
         self._orders = Orders(fleet)
         self._made: dict[str, tuple[Report, str, list[TenantView]]] = {}
+        self._making = threading.Lock()
 
     @property
     def changes(self) -> Changes:
@@ -116,12 +118,14 @@ class ControlService:
 
         `why` is the reason why the node is stale, or "".
         """
-        made = self._made.get(node)
-        if made is None or made[0] is not report or made[1] != why:
-            rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
-            rows = [stale_tenant(row, why) for row in rows] if why else rows
-            made = self._made[node] = report, why, rows
-        return made[2]
+        # A page asks for the fleet and for its tenants at once: the rows are made by one of them.
+        with self._making:
+            made = self._made.get(node)
+            if made is None or made[0] is not report or made[1] != why:
+                rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
+                rows = [stale_tenant(row, why) for row in rows] if why else rows
+                made = self._made[node] = report, why, rows
+            return made[2]
 
     def _stale(self) -> dict[str, str]:
         """Return the stale nodes, each with the reason."""
