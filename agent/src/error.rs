@@ -123,6 +123,20 @@ pub enum Error {
         /// The last message of the verifier or of libbpf.
         message: String,
     },
+    /// The policies of this node would take more memory than they may.
+    #[error(
+        "policy {policy} needs {bytes} bytes beside the {others} of the policies that are attached: more than policy_memory_mib = {mib} of [kernel] allows"
+    )]
+    PolicyMemory {
+        /// The policy.
+        policy: String,
+        /// The memory that it needs.
+        bytes: u64,
+        /// The memory of the policies that are attached.
+        others: u64,
+        /// The limit, MiB.
+        mib: u64,
+    },
     /// A system call on a policy failed.
     #[error("{what}: {source}")]
     Kernel {
@@ -209,6 +223,7 @@ impl Error {
             | Self::Listen { .. }
             | Self::Node(_)
             | Self::Refused { .. }
+            | Self::PolicyMemory { .. }
             | Self::Sampler(_)
             | Self::Kernel { .. } => 1,
         }

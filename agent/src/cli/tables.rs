@@ -188,8 +188,13 @@ mod tests {
             jited_bytes: 55,
             stack_bytes: None,
         }];
-        let good = Verdict { policy: "good".into(), hooks, refused: vec![] };
-        let bad = Verdict { policy: "bad".into(), hooks: vec![], refused: vec!["no".into()] };
+        let good = Verdict { policy: "good".into(), memory_bytes: 0, hooks, refused: vec![] };
+        let bad = Verdict {
+            policy: "bad".into(),
+            memory_bytes: 0,
+            hooks: vec![],
+            refused: vec!["no".into()],
+        };
         let text = costs(&[good, bad]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(

@@ -3,6 +3,7 @@
 
 use super::folder::{PolicyDir, PolicyFile};
 use super::kind::Kind;
+use super::memory::PolicyMemory;
 use super::ops_layout::{OpsLayout, Registered};
 use super::pins::{CgroupPins, PinRoot};
 use super::support;
@@ -35,6 +36,7 @@ pub struct Policies {
     pub(super) kind: Kind,
     pub(super) pins: PinRoot,
     pub(super) layout: OpsLayout,
+    pub(super) memory: Option<PolicyMemory>,
 }
 
 impl Policies {
@@ -51,7 +53,14 @@ impl Policies {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_kind(kind: Kind) -> Result<Self> {
-        Ok(Self { kind, layout: support::check_kind(kind)?, pins: PinRoot::new(kind.pin_root()) })
+        let (layout, pins) = (support::check_kind(kind)?, PinRoot::new(kind.pin_root()));
+        Ok(Self { kind, layout, pins, memory: None })
+    }
+
+    /// Returns an access that attaches no policy with which all together take more memory.
+    #[must_use]
+    pub fn within(self, memory: PolicyMemory) -> Self {
+        Self { memory: Some(memory), ..self }
     }
 
     /// Returns an access for a caller that must not wait for other processes, see

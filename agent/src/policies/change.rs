@@ -10,6 +10,7 @@ use super::attached::{Attached, Policies, open_tunables};
 use super::folder::{PolicyDir, PolicyFile};
 use super::foreign::{ForeignPolicy, ObjectFile};
 use super::loaded::LoadedPolicy;
+use super::memory;
 use super::ops_layout::Registered;
 use super::pins::CgroupPins;
 use super::settings::{Setting, changes};
@@ -28,6 +29,7 @@ impl Policies {
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
         let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
+        self.check_memory(cgroup, file)?;
         let policy = LoadedPolicy::load(file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
         pins.create()?;
@@ -68,6 +70,7 @@ impl Policies {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
         let old = self.own(cgroup, &pins)?;
+        self.check_memory(cgroup, file)?;
         let policy = LoadedPolicy::load(file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
         let done = pin_maps(&policy, &pins).and_then(|table_id| {
@@ -147,6 +150,15 @@ impl Policies {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a policy for which no memory is left. The policy that it replaces does not count: it
+    /// exists beside the new one only during the swap.
+    fn check_memory(&self, cgroup: &Cgroup, file: &PolicyFile) -> Result<()> {
+        let Some(limit) = self.memory else { return Ok(()) };
+        let others = self.pins.all()?.into_iter().filter(|pins| pins.id != cgroup.id);
+        let others: u64 = others.map(|pins| memory::of_pins(&pins)).sum::<Result<u64>>()?;
+        limit.check(&file.manifest.name, memory::of_file(file)?, others)
     }
 
     /// The pins of a cgroup, after checking that it has no policy of its own.

@@ -7,6 +7,7 @@ pub mod folder;
 mod foreign;
 pub mod kind;
 mod loaded;
+pub mod memory;
 mod ops_layout;
 pub mod overview;
 pub mod pins;

@@ -22,6 +22,8 @@ const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 const LINK: &str = "link";
+/// Beginnings of the names of maps. Programs and the link are pinned beside them.
+const MAPS: [&str; 3] = ["tunables_", "state_", "map_"];
 
 /// The folder of all pins.
 #[derive(Debug, Clone)]
@@ -136,6 +138,18 @@ impl CgroupPins {
         self.dir.join(format!("{kind}_{}", name.replace('.', "_")))
     }
 
+    /// Paths of all pinned maps, empty if there is no folder.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system.
+    pub fn maps(&self) -> Result<Vec<PathBuf>> {
+        let is_map = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            MAPS.iter().any(|begin| name.starts_with(begin))
+        };
+        Ok(self.files()?.into_iter().filter(is_map).collect())
+    }
+
     /// Creates the folder.
     ///
     /// # Errors
@@ -166,14 +180,20 @@ impl CgroupPins {
     }
 
     fn remove_files(&self, wanted: impl Fn(&Path) -> bool) -> Result<()> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(Error::io(&self.dir))?,
-        };
-        for path in entries.flatten().map(|e| e.path()).filter(|p| wanted(p)) {
+        for path in self.files()?.into_iter().filter(|path| wanted(path)) {
             ignore_absence(fs::remove_file(&path)).map_err(Error::io(&path))?;
         }
         Ok(())
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            entries => {
+                let entries = entries.map_err(Error::io(&self.dir))?;
+                Ok(entries.flatten().map(|e| e.path()).collect())
+            }
+        }
     }
 }
 
@@ -248,6 +268,19 @@ mod tests {
         small.remove().unwrap();
         small.remove().unwrap();
         assert_eq!(root.all().unwrap(), [large]);
+    }
+
+    #[test]
+    fn maps_are_told_from_links_and_programs() {
+        let dir = tempfile::tempdir().unwrap();
+        let pins = pinned(&PinRoot::new(dir.path()), 42, &[57]);
+        for (kind, name) in [("map", "folios"), ("program", "look")] {
+            fs::write(pins.named(kind, name), "").unwrap();
+        }
+        let mut maps = pins.maps().unwrap();
+        maps.sort();
+        assert_eq!(maps, [pins.named("map", "folios"), pins.state(57), pins.tunables(57)]);
+        assert_eq!(PinRoot::new(dir.path()).of(7).maps().unwrap(), [""; 0].map(PathBuf::from));
     }
 
     #[test]

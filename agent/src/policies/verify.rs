@@ -4,6 +4,7 @@
 
 use super::folder::PolicyFile;
 use super::loaded::LoadedPolicy;
+use super::memory;
 use crate::bpf::messages;
 use crate::bpf::program;
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub struct HookCost {
 pub struct Verdict {
     /// Name of the policy.
     pub policy: String,
+    /// Kernel memory that each attachment takes, as the agent counts it.
+    pub memory_bytes: u64,
     /// Its hooks in the order of its manifest; empty if it was refused.
     pub hooks: Vec<HookCost>,
     /// The last lines of the verifier's log if it was refused.
@@ -44,10 +47,10 @@ pub struct Verdict {
 /// # Errors
 /// Returns an error if the kernel does not describe a program that it accepted.
 pub fn verify(file: &PolicyFile) -> Result<Verdict> {
-    let policy = file.manifest.name.clone();
+    let (policy, memory_bytes) = (file.manifest.name.clone(), memory::of_file(file)?);
     let (loaded, log) = match LoadedPolicy::load_verbose(file, LOG_LINES) {
         Ok(loaded) => loaded,
-        Err(refused) => return Ok(Verdict { policy, hooks: Vec::new(), refused }),
+        Err(refused) => return Ok(Verdict { policy, memory_bytes, hooks: Vec::new(), refused }),
     };
     let stacks = messages::stack_bytes(&log);
     let mut hooks = Vec::new();
@@ -63,5 +66,5 @@ pub fn verify(file: &PolicyFile) -> Result<Verdict> {
     }
     let order = |cost: &HookCost| file.manifest.hooks.iter().position(|h| *h == cost.hook);
     hooks.sort_by_key(order);
-    Ok(Verdict { policy, hooks, refused: Vec::new() })
+    Ok(Verdict { policy, memory_bytes, hooks, refused: Vec::new() })
 }

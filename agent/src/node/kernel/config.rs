@@ -75,6 +75,9 @@ pub struct KernelConfig {
     /// Size of the ring buffer for events between two ticks, a power of two; an event takes 56
     /// bytes.
     pub ring_bytes: u32,
+    /// Kernel memory for the attached policies of all tenants together, MiB. A policy for which
+    /// nothing is left is refused.
+    pub policy_memory_mib: u64,
     /// Folder of compiled policies; empty means the usual one.
     pub policies: PathBuf,
     /// Which node; not a key of the section.
@@ -104,6 +107,7 @@ impl Default for KernelConfig {
             cri_socket: PathBuf::new(),
             max_tenants: 1024,
             ring_bytes: 4 << 20,
+            policy_memory_mib: 112,
             policies: PathBuf::new(),
             kind: KernelKind::Auto,
             own: None,
@@ -168,6 +172,7 @@ impl KernelConfig {
         within("write_timeout_ms", self.write_timeout_ms, 1..=60_000)?;
         within("max_tenants", self.max_tenants, 1..=4096)?;
         within("ring_bytes", self.ring_bytes, 1 << 16..=1 << 30)?;
+        within("policy_memory_mib", self.policy_memory_mib, 1..=1 << 20)?;
         if !self.ring_bytes.is_power_of_two() {
             return Err(format!("ring_bytes = {}: a power of two", self.ring_bytes));
         }
@@ -225,6 +230,7 @@ mod tests {
             ("step_bytes = 0", "step_bytes = 0: allowed are"),
             ("max_tenants = 5000", "max_tenants = 5000: allowed are 1 to 4096"),
             ("ring_bytes = 100000", "ring_bytes = 100000: a power of two"),
+            ("policy_memory_mib = 0", "policy_memory_mib = 0: allowed are 1 to 1048576"),
             ("device = { capacity_iops = nan }", "device.capacity_iops = NaN: allowed are 0"),
             ("device = { nope = 1 }", "unknown field `nope`"),
             ("budget_bytes = -1", "invalid value"),

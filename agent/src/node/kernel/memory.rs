@@ -13,12 +13,14 @@ const BASE_BYTES: u64 = 64 << 20;
 const OVERHEAD: f64 = 1.25;
 
 /// The most memory in bytes that an agent takes for this many tenants and CPUs, with the kernel
-/// memory that is charged to it. If the kernel counts by itself, the maps of `counts_bytes` are
-/// not used.
+/// memory that is charged to it. A kernel that has policies counts by itself, so there is either
+/// the memory of policies or that of the maps in which the sampler counts.
 #[must_use]
 pub fn most_bytes(curves: &CurvesSettings, kernel: &KernelConfig, tenants: u32, cpus: u64) -> u64 {
     let curves = ((curves.node_memory_mib << 20) as f64 * OVERHEAD) as u64;
-    BASE_BYTES + curves + u64::from(kernel.ring_bytes) + counts_bytes(tenants, cpus)
+    let policies = kernel.policy_memory_mib << 20;
+    let either = policies.max(counts_bytes(tenants, cpus));
+    BASE_BYTES + curves + u64::from(kernel.ring_bytes) + either
 }
 
 /// Memory in which the sampler's programs count, per tenant and CPU.
@@ -56,6 +58,16 @@ mod tests {
         assert!(most <= high && high < max, "{most} MiB, MemoryHigh {high}, MemoryMax {max}");
         assert!(max <= most + most / 4, "MemoryMax {max} for {most} MiB");
         assert_eq!(pod, max);
+    }
+
+    #[test]
+    fn memory_of_policies_is_part_of_the_sum_if_it_exceeds_that_of_counts() {
+        let most = |policy_memory_mib| {
+            let kernel = KernelConfig { policy_memory_mib, ..KernelConfig::default() };
+            most_bytes(&CurvesSettings::default(), &kernel, 1000, 128)
+        };
+        assert_eq!(most(256) - most(128), 128 * MIB);
+        assert_eq!(most(1), most(100), "the counts of a kernel without policies");
     }
 
     #[test]

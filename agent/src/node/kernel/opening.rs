@@ -13,6 +13,7 @@ use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
 use crate::managers::Managers;
 use crate::policies::folder::PolicyDir;
+use crate::policies::memory::PolicyMemory;
 use std::path::Path;
 
 /// The parts of a node. [`KernelNode::open`] uses those of this machine.
@@ -37,7 +38,8 @@ impl Parts {
             false => config.mount.clone(),
         };
         let dir = (!config.policies.as_os_str().is_empty()).then_some(config.policies.as_path());
-        let policies = match (config.kind, CacheExt::open(PolicyDir::find(dir))) {
+        let memory = PolicyMemory { mib: config.policy_memory_mib };
+        let policies = match (config.kind, CacheExt::open(PolicyDir::find(dir), memory)) {
             (KernelKind::Stock, _) => None,
             (_, Ok(policies)) => Some(Box::new(policies) as Box<dyn PolicyControl>),
             (KernelKind::CacheExt, Err(error)) => return Err(error),

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::policies::Policies;
 use crate::policies::folder::PolicyDir;
 use crate::policies::kind::Kind;
+use crate::policies::memory::PolicyMemory;
 use crate::policies::stats::CgroupStats;
 use crate::wire::{DEFAULT_POLICY, Readahead};
 use cachepilot_models::policy::Manifest;
@@ -95,12 +96,14 @@ pub struct CacheExt {
 }
 
 impl CacheExt {
-    /// Gives access to the policies of this machine; compiled ones are in `dir`.
+    /// Gives access to the policies of this machine; compiled ones are in `dir`. All that are
+    /// attached together take no more than `memory`.
     ///
     /// # Errors
     /// Returns an error if this kernel or this process cannot load policies, or if there are none.
-    pub fn open(dir: PolicyDir) -> Result<Self> {
-        let (policies, names) = (Policies::open()?.hurried(LOCK_PATIENCE), dir.candidates()?);
+    pub fn open(dir: PolicyDir, memory: PolicyMemory) -> Result<Self> {
+        let policies = Policies::open()?.hurried(LOCK_PATIENCE).within(memory);
+        let names = dir.candidates()?;
         let manifests = names.iter().filter_map(|name| Some(dir.policy(name).ok()?.manifest));
         let varied = manifests.filter(|manifest| !manifest.variants.is_empty()).collect();
         Ok(Self { policies, dir, names, varied })

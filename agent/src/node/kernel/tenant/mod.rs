@@ -11,7 +11,7 @@ pub(super) mod tasks;
 use crate::bpf::layout::Counts;
 use crate::cgroup::Cgroup;
 use crate::cgroup::fs::CgroupFs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::node::kernel::adoption::ledger::Initial;
 use crate::node::kernel::limits::{Limit, Steering, Verdict};
 use crate::node::kernel::policy::readahead::ReadaheadTotals;
@@ -262,7 +262,10 @@ impl Tenant {
                 }
             }
             Err(_) if !cgroup.path.exists() => (Outcome::Gone, "the cgroup is gone".into()),
-            Err(error) => (Outcome::Failed, error.to_string()),
+            Err(error) => {
+                let refused = matches!(error, Error::PolicyMemory { .. });
+                (if refused { Outcome::Refused } else { Outcome::Failed }, error.to_string())
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::cgroup::Cgroup;
 use crate::node::kernel::fake::{Fake, MIB};
 use crate::node::kernel::policy::{Counting, Deciding};
 use crate::node::kernel::sampling::tests::Source;
+use crate::policies::memory::PolicyMemory;
 use crate::wire::result::Outcome;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +19,11 @@ struct Kernel(
     Arc<Mutex<BTreeMap<u64, Vec<u32>>>>,
     Arc<Mutex<u64>>,
     Locked,
+    TooLarge,
 );
+
+/// Policies for which no memory is left.
+type TooLarge = Arc<Mutex<Vec<&'static str>>>;
 
 /// Number of attempts to set tasks while another process changes policies; `None` while none does.
 type Locked = Arc<Mutex<Option<u32>>>;
@@ -64,6 +69,9 @@ impl PolicyControl for Kernel {
         Ok(deciding)
     }
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
+        if self.4.lock().unwrap().contains(&policy) {
+            PolicyMemory { mib: 1 }.check(policy, 1 << 20, 1)?;
+        }
         self.set(cgroup.id, policy, None);
         self.set_tasks(cgroup, tasks)
     }
@@ -342,6 +350,8 @@ mod adoption;
 mod contest;
 
 mod cost;
+#[path = "memory.rs"]
+mod memory_of_policies;
 
 mod floors;
 

@@ -13,6 +13,7 @@ use cachepilot_agent::node::kernel::host::Host;
 use cachepilot_agent::node::kernel::policy::CacheExt;
 use cachepilot_agent::node::kernel::{KernelNode, Parts};
 use cachepilot_agent::policies::folder::PolicyDir;
+use cachepilot_agent::policies::memory::PolicyMemory;
 use cachepilot_agent::{Error, wire};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
@@ -53,7 +54,8 @@ fn open(state: &Path, pattern: &str, sampled: bool) -> Result<KernelNode, Error>
         return KernelNode::open(config, &curves, state);
     }
     let curves = curves.config(config.budget_bytes);
-    let policies = CacheExt::open(PolicyDir::find(None))?;
+    let memory = PolicyMemory { mib: config.policy_memory_mib };
+    let policies = CacheExt::open(PolicyDir::find(None), memory)?;
     let managers = Managers::start(config.others())?;
     let parts = Parts {
         fs: CgroupFs::new(MOUNT),
