@@ -29,6 +29,10 @@ RANDOM_PAGES = 1000
 MAPPED_PAGES = 512
 WRITTEN_PAGES = 300
 SHARED_PAGES = 100
+# More than the 65,536 pages that the programs look at in one call.
+HUGE_PAGES = 80 << 10
+HUGE_READS = 4
+BUFFER_PAGES = 128
 
 Step = Callable[[], None]
 
@@ -77,6 +81,19 @@ def one_read() -> None:
     """Read the whole file in one call."""
     fd = open_file()
     assert len(os.pread(fd, FILE_PAGES * PAGE, 0)) == FILE_PAGES * PAGE
+    os.close(fd)
+
+
+def huge_reads() -> None:
+    """Read a file without blocks on the disk a few times, in one call each time."""
+    path = FILE.with_name("huge")
+    path.touch()
+    os.truncate(path, HUGE_PAGES * PAGE)
+    fd = os.open(path, os.O_RDONLY | os.O_NOATIME)
+    # All parts of a call go to the same buffer.
+    parts = [bytearray(BUFFER_PAGES * PAGE)] * (HUGE_PAGES // BUFFER_PAGES)
+    for _ in range(HUGE_READS):
+        assert os.preadv(fd, parts, 0) == HUGE_PAGES * PAGE
     os.close(fd)
 
 
@@ -243,6 +260,8 @@ def main() -> None:
     rate = (*counting, "--rate", "0.0625")
     answer = recorded(agent, folder / "sampled.cptrace", random_reads, *rate)
     print(json.dumps({"step": "sampled", **answer}), flush=True)
+    answer = recorded(agent, folder / "huge.cptrace", huge_reads, *rate)
+    print(json.dumps({"step": "huge", **answer}), flush=True)
     answer = recorded(agent, folder / "packed.cptrace.zst", sequential_reads, *counting)
     print(json.dumps({"step": "packed", **answer}), flush=True)
 
