@@ -2,8 +2,10 @@
 """Guest program: run the agent by the shipped systemd unit, under a controller on the host.
 
 Two tenants read. The controller's API pins both to policies and one to a limit. The agent is killed
-and starts again. Then another controller puts a policy and a limit on trial and dies; the agent
-under it has the capabilities of the DaemonSet. Prints a line of JSON for each step.
+and starts again; policies are detached, a tenant is removed, the lease ends, and the watchdog ends
+an agent that is stopped. Then another controller puts a policy and a limit on trial and dies; the
+agent under it has the capabilities of the DaemonSet, with which it returns to the first controller.
+Prints a line of JSON for each step.
 
 Usage: daemon_guest.py AGENT OBJECTS UNIT CONFIG TRIAL CAPABILITIES API. CONFIG and TRIAL are the
 configurations for the two controllers, CAPABILITIES are separated by commas, and API is the address
@@ -15,90 +17,30 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ends_guest as ends
 import systemd_guest as systemd
+from agent_guest import (
+    MOUNT,
+    PINS,
+    Told,
+    ask,
+    has,
+    number,
+    policy,
+    reader,
+    until,
+    until_so,
+)
 from guest_tools import tell
 
-MOUNT = Path("/sys/fs/cgroup")
-PINS = Path("/sys/fs/bpf/cachepilot")
 FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20
 FILE_MIB = 24
 LIMIT_MIB = 16
-WITHIN_SECONDS = 60.0
-# QEMU forwards 10.0.2.2 to the host's loopback interface, where the controller accepts no other
-# name.
-HEADERS = {"content-type": "application/json", "host": "localhost"}
 CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
-
-
-def number(cgroup: str, name: str) -> int | None:
-    text = (MOUNT / cgroup / name).read_text().strip()
-    return None if text == "max" else int(text)
-
-
-def policy(cgroup: str) -> str:
-    lines = (MOUNT / cgroup / "memory.cache_ext").read_text().splitlines()
-    return dict(line.split(" ", 1) for line in lines)["policy"]
-
-
-def ask(url: str, what: dict[str, Any] | None = None) -> Any:
-    body = None if what is None else json.dumps(what).encode()
-    request = urllib.request.Request(url, body, HEADERS)
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return json.loads(answer.read())
-
-
-def until(what: str, look: Callable[[], Any]) -> Any:
-    """Call `look` until it returns something, and return that. Exit on a timeout."""
-    deadline = time.monotonic() + WITHIN_SECONDS
-    while time.monotonic() < deadline:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.1)
-    raise SystemExit(f"not within {WITHIN_SECONDS:g} s: {what}")
-
-
-def reader(cgroup: str) -> int:
-    """Start a process that reads the file of a cgroup over and over."""
-    child = os.fork()
-    if child == 0:
-        Path("/proc/self/comm").write_text(f"reader-{cgroup}")
-        (MOUNT / cgroup / "cgroup.procs").write_text("0")
-        fd = os.open(FILES[cgroup], os.O_RDONLY)
-        while True:
-            if not os.read(fd, 1 << 14):
-                os.lseek(fd, 0, os.SEEK_SET)
-                time.sleep(0.05)
-    return child
-
-
-class Told:
-    """A client of the controller's HTTP API."""
-
-    def __init__(self, api: str) -> None:
-        self.api = api
-
-    def tenants(self) -> dict[str, Any]:
-        return {tenant["cgroup"]: tenant for tenant in ask(f"{self.api}/tenants")}
-
-    def curves(self) -> dict[str, Any] | None:
-        """Return each tenant's curves once both tenants have curves; None before."""
-        found = {name: ask(f"{self.api}/tenants/detail?cgroup={name}") for name in self.tenants()}
-        curves = {name: detail["curves"] for name, detail in found.items()}
-        return curves if len(curves) == 2 and all(curves.values()) else None
-
-    def pin(self, cgroup: str = "/t-a", **what: Any) -> None:
-        ask(f"{self.api}/pins", {"cgroup": cgroup, **what})
-
-    def last_seen_s(self) -> float:
-        [node] = ask(f"{self.api}/nodes")
-        return float(node["last_seen_s"])
 
 
 def lower(told: Told) -> None:
@@ -120,10 +62,6 @@ def lower(told: Told) -> None:
     tell("limit", steps=steps, seen=seen, max=number("t-a", "memory.max"))
 
 
-def has(cgroup: str) -> dict[str, Any]:
-    return {"policy": policy(cgroup), "high": number(cgroup, "memory.high")}
-
-
 def second(told: Told, program: str) -> None:
     """Pin a policy for the other tenant that treats tasks of the name `reader-t-b` specially."""
     ask(f"{told.api}/objectives", {"cgroup": "/t-b", "tasks": ["reader-t-b"]})
@@ -140,6 +78,17 @@ def second(told: Told, program: str) -> None:
     tell("second", tasks=until("the named task in the policy", tasks))
 
 
+def refused(told: Told) -> None:
+    """Pin a policy for which no memory is left."""
+    told.pin("/t-b", policy="wtinylfu")
+
+    def logged() -> list[str] | None:
+        lines = systemd.LOG.read_text(errors="replace").splitlines()
+        return [line for line in lines if "than policy_memory_mib" in line] or None
+
+    tell("refused", log=until("a refused change", logged), **has("t-b"))
+
+
 def restarted(told: Told) -> None:
     """Kill the agent, and print what it adopts after systemd has started it again."""
     restarts = int(systemd.shown("NRestarts")["NRestarts"])
@@ -154,6 +103,10 @@ def restarted(told: Told) -> None:
     pins = sorted(path.name for path in PINS.iterdir())
     ident = str((MOUNT / "t-a").stat().st_ino)
     tell("again", **has("t-a"), pins=pins, ident=ident, seen=told.tenants())
+
+
+def stopped() -> None:
+    """Stop the agent, and print what is still in force."""
     systemd.systemctl("stop")
     tell("ended", **systemd.shown("Result", "ExecMainStatus"), policy=policy("t-a"))
 
@@ -173,9 +126,8 @@ def elsewhere(program: str, config: str) -> None:
     tell("elsewhere", status=done.returncode, told=told, before=before, after=has("t-a"))
 
 
-def on_trial(program: str, config: str, capabilities: str) -> None:
-    """Run the agent under a controller that dies during a trial, and print what it undoes alone."""
-    before = has("t-a")
+def start_bounded(program: str, config: str, capabilities: str) -> "subprocess.Popen[bytes]":
+    """Start the agent with the capabilities of the DaemonSet."""
     allowed = ",".join(f"+{one.lower()}" for one in capabilities.split(","))
     bounded = [
         "setpriv",
@@ -185,7 +137,13 @@ def on_trial(program: str, config: str, capabilities: str) -> None:
         "-all",
         "--no-new-privs",
     ]
-    agent = subprocess.Popen([*bounded, program, "run", "--config", config])
+    return subprocess.Popen([*bounded, program, "run", "--config", config])
+
+
+def on_trial(program: str, config: str, capabilities: str) -> None:
+    """Run the agent under a controller that dies during a trial, and print what it undoes alone."""
+    before = has("t-a")
+    agent = start_bounded(program, config, capabilities)
     changed = until("both on trial", lambda: _if_both_differ(before, has("t-a")))
     began = time.monotonic()
     until("both as before", lambda: before if has("t-a") == before else None)
@@ -193,6 +151,19 @@ def on_trial(program: str, config: str, capabilities: str) -> None:
     tell("trial", before=before, changed=changed, back=has("t-a"), seconds=seconds)
     agent.terminate()
     agent.wait()
+
+
+def in_daemon_set(told: Told, program: str, config: str, capabilities: str) -> None:
+    """Run the agent with the capabilities of the DaemonSet under the first controller again."""
+    before = has("t-a")
+    agent = start_bounded(program, config, capabilities)
+    told.next_snapshot()
+    until_so("what the controller set", lambda: has("t-a") == before, ends.LONG)
+    ends.detach(told, "daemonset")
+    ends.remove_tenant(told, "daemonset")
+    ends.end_lease(told, "daemonset")
+    agent.terminate()
+    tell("daemonset ended", status=agent.wait())
 
 
 def _if_both_differ(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any] | None:
@@ -212,17 +183,25 @@ def main() -> None:
     systemd.overlay()
     systemd.install(*map(Path, (program, objects, unit, config)))
     manager = systemd.boot()
-    readers = [reader(cgroup) for cgroup in FILES]
+    readers = [reader(cgroup, file) for cgroup, file in FILES.items()]
     systemd.systemctl("start")
     tell("curves", curves=until("curves of both tenants", told.curves), seen=told.tenants())
     told.pin(policy="lfu")
     until("the pinned policy in the kernel", lambda: policy("t-a") == "lfu" or None)
     tell("policy", files={name: policy(name) for name in FILES})
     second(told, program)
+    refused(told)
     lower(told)
     restarted(told)
+    ends.detach(told, "unit")
+    ends.remove_tenant(told, "unit")
+    ends.end_lease(told, "unit")
+    ends.shorten_watchdog()
+    ends.stall(told)
+    stopped()
     elsewhere(program, config)
     on_trial(program, trial, capabilities)
+    in_daemon_set(told, program, config, capabilities)
     for child in (*readers, manager.pid):
         os.kill(child, 9)
         os.waitpid(child, 0)

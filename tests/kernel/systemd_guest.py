@@ -76,6 +76,12 @@ def configure(config: Path) -> None:
     place.write_text(config.read_text())
 
 
+def configure_unit(name: str, text: str) -> None:
+    """Add a drop-in to the unit for its next start."""
+    (UNITS / f"{UNIT}.d" / name).write_text(text)
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+
+
 def boot() -> "subprocess.Popen[bytes]":
     """Start systemd, and return when it answers."""
     environment = {

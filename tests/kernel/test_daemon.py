@@ -31,9 +31,13 @@ FILE_MIB = 24
 LIMIT_MIB = 16
 TRIAL_MIB = 32
 TTL_S = 15.0
+# As in ends_guest.py.
+LEASE_S, WATCHDOG_S = 40.0, 90.0
+NOTHING = {"policy": "none", "high": None}
 HOST = "10.0.2.2"
 UNIT = "cachepilot-agent.service"
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
+UNDER = ("unit", "daemonset")
 Told = dict[str, Any]
 
 pytestmark = pytest.mark.usefixtures("patched_kernel")
@@ -54,6 +58,7 @@ match = ["t-*"]
 budget_bytes = {BUDGET_MIB * MIB}
 margin_bytes = {2 * MIB}
 step_bytes = {4 * MIB}
+policy_memory_mib = 2
 """,
         "utf-8",
     )
@@ -70,6 +75,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, 
         f"""listen = "127.0.0.1:{grpc}"
 http = "127.0.0.1:{http}"
 store = "{folder / "controller.db"}"
+lease_ms = {int(1000 * LEASE_S)}
 """,
         "utf-8",
     )
@@ -137,7 +143,7 @@ def steps(
         disk_bytes=256 * MIB,
         environment=environment,
         qemu=NETWORK,
-        timeout_seconds=900.0,
+        timeout_seconds=1500.0,
     )
     installed = [program, environment["CACHEPILOT_BPF_DIR"], CONFIGS / "systemd" / UNIT]
     api = f"http://{HOST}:{http}/api/v1"
@@ -164,6 +170,13 @@ def test_a_second_policy_is_attached_and_knows_the_named_task(steps: dict[str, T
     assert len(steps["second"]["tasks"]) == 1
 
 
+def test_a_policy_for_which_no_memory_is_left_is_a_refused_change(steps: dict[str, Told]) -> None:
+    told = steps["refused"]
+    assert "REFUSED: policy wtinylfu needs " in told["log"][0]
+    assert "more than policy_memory_mib = 2 of [kernel] allows" in told["log"][0]
+    assert told["policy"] == "get_scan"
+
+
 def test_a_pinned_limit_is_reached_by_reclaim(steps: dict[str, Told]) -> None:
     told = steps["limit"]
     highs = [high for high, _ in told["steps"] if high is not None]
@@ -185,6 +198,49 @@ def test_systemd_starts_a_killed_agent_again_which_adopts_what_was_set(
     assert seen["interference"] == ""
     ended = steps["ended"]
     assert (ended["Result"], ended["ExecMainStatus"], ended["policy"]) == ("success", "0", "lfu")
+
+
+@pytest.mark.parametrize("under", UNDER)
+def test_a_policy_is_detached_with_its_pins(steps: dict[str, Told], under: str) -> None:
+    told = steps[f"{under} detached"]
+    assert told["pinned"] and told["policy"] == "none"
+
+
+@pytest.mark.parametrize("under", UNDER)
+def test_pins_of_a_tenant_that_is_gone_are_removed(steps: dict[str, Told], under: str) -> None:
+    told = steps[f"{under} removed"]
+    assert told["pinned"] and told["tenants"] == ["/t-a", "/t-b"]
+    assert (told["policy"], told["high"]) == ("lfu", LIMIT_MIB * MIB)
+
+
+@pytest.mark.parametrize("under", UNDER)
+def test_everything_is_given_back_when_the_lease_ends(steps: dict[str, Told], under: str) -> None:
+    told = steps[f"{under} lease"]
+    assert told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
+    assert (told["released"], told["pins"]) == (NOTHING, [])
+    # The last plan may have come a few seconds before the connection was cut.
+    assert LEASE_S - 10 <= told["seconds"] <= LEASE_S + 60
+
+
+def test_the_watchdog_ends_a_stopped_agent_and_what_it_set_if_the_lease_has_ended(
+    steps: dict[str, Told],
+) -> None:
+    told, watchdog = steps["stalled"], steps["watchdog"]
+    # What ships, and the times with which the test does not take longer.
+    assert watchdog["shipped"] == {"WatchdogUSec": "3min", "RestartUSec": "2s"}
+    assert watchdog["used"]["WatchdogUSec"] == "1min 30s"
+    assert told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
+    # No agent ran when this was seen: `release --if-lease-ended` of the unit gave it back.
+    assert (told["Result"], told["MainPID"]) == ("watchdog", "0")
+    assert (told["between"], told["still"]) == (NOTHING, {"SubState": "auto-restart"})
+    ended, whole = told["seconds"]
+    assert WATCHDOG_S / 2 - 10 <= ended <= whole
+
+
+def test_the_agent_ends_as_asked_with_the_capabilities_of_the_daemon_set(
+    steps: dict[str, Told],
+) -> None:
+    assert steps["daemonset ended"]["status"] == 0
 
 
 def test_a_release_in_a_private_cgroup_namespace_forgets_nothing(steps: dict[str, Told]) -> None:
