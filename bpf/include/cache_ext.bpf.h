@@ -11,6 +11,12 @@
  * this order:
  *   POLICY_STATE(struct NAME_state)    optional: state of one instance, read and written as
  *                                      STATE->field, zero at init
+ *   POLICY_STATE_BY_PAGES(struct NAME_state, member)   instead: the last member of the state is an
+ *                                      array that needs no more elements than the cgroup can have
+ *                                      pages. It is declared with the most elements that make
+ *                                      sense, a power of two. An instance has STATE_PAGES of them,
+ *                                      a power of two of 512 or more: use an index
+ *                                      & (STATE_PAGES - 1)
  *   POLICY_FOLIO_STATE(struct X)       optional: state of one folio, FOLIO_STATE(folio)->field,
  *                                      zero when the folio is added; policy.toml states its size
  *   CACHE_EXT_HOOK(ret, name, args...) one function for each hook that the policy implements (no

@@ -44,6 +44,20 @@ extern s64 bpf_cache_ext_reclaim(u64 cgroup_id, u64 nr_pages) __ksym;
 
 #define POLICY_STATE(type) type cache_ext_state
 #define STATE (&cache_ext_state)
+/*
+ * The loader reads these variables and sets the first to what the limits of the cgroup allow. It
+ * cuts the state off behind the last element. The verifier knows the value of a constant, so it
+ * knows the bound of a masked index.
+ */
+#define POLICY_STATE_BY_PAGES(type, array)                                                         \
+	const volatile u64 cache_ext_state_pages =                                                 \
+		sizeof(((type *)0)->array) / sizeof(((type *)0)->array[0]);                        \
+	const volatile u64 cache_ext_state_page_bytes = sizeof(((type *)0)->array[0]);             \
+	_Static_assert(__builtin_offsetof(type, array) + sizeof(((type *)0)->array) ==             \
+			       sizeof(type),                                                       \
+		       #array " is not the last member of the state");                             \
+	POLICY_STATE(type)
+#define STATE_PAGES cache_ext_state_pages
 #define POLICY_FOLIO_STATE(type)                                                                   \
 	typedef type cache_ext_folio_state_t;                                                      \
 	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \

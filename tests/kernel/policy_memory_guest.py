@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guest program: attach each policy to some cgroups, and print what the kernel charges for one.
 
+Half of the cgroups have a limit, so that a state that follows the size of its cgroup is small.
+
 Usage: policy_memory_guest.py AGENT POLICY... Prints a line of JSON for each policy.
 """
 
@@ -11,7 +13,8 @@ from pathlib import Path
 from guest_tools import tell
 
 MOUNT = Path("/sys/fs/cgroup")
-TIMES = 3
+TIMES = 2
+LIMIT = str(64 << 20)
 
 
 def kernel_bytes(loader: Path) -> int:
@@ -20,9 +23,9 @@ def kernel_bytes(loader: Path) -> int:
     return int(dict(line.split() for line in lines)["kernel"])
 
 
-def attach(agent: str, loader: Path, policy: str, number: int) -> None:
-    cgroup = MOUNT / f"{policy}_{number}"
+def attach(agent: str, loader: Path, policy: str, cgroup: Path, limit: str) -> None:
     cgroup.mkdir()
+    (cgroup / "memory.max").write_text(limit)
     command = f"{agent} policy attach --cgroup {cgroup} --policy {policy}"
     joined = f"echo 0 >{loader}/cgroup.procs && exec {command}"
     subprocess.run(["sh", "-c", joined], check=True, stdout=subprocess.DEVNULL)
@@ -35,11 +38,14 @@ def main() -> None:
         loader = MOUNT / f"loader_{policy}"
         loader.mkdir()
         # The first one also pays for what all processes of a cgroup share.
-        attach(agent, loader, policy, 0)
-        before = kernel_bytes(loader)
-        for number in range(1, TIMES + 1):
-            attach(agent, loader, policy, number)
-        tell(policy, charged_bytes=(kernel_bytes(loader) - before) // TIMES)
+        attach(agent, loader, policy, MOUNT / f"{policy}_first", "max")
+        charged = []
+        for limit in ("max", LIMIT):
+            before = kernel_bytes(loader)
+            for number in range(TIMES):
+                attach(agent, loader, policy, MOUNT / f"{policy}_{limit}_{number}", limit)
+            charged.append((kernel_bytes(loader) - before) // TIMES)
+        tell(policy, charged_bytes=charged[0], limited_bytes=charged[1])
 
 
 main()

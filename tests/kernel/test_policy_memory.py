@@ -24,13 +24,13 @@ def machine() -> Machine:
 
 
 @pytest.fixture(scope="module")
-def charged(machine: Machine) -> dict[str, int]:
+def charged(machine: Machine) -> dict[str, dict[str, int]]:
     """Return the bytes that the kernel charges for one attachment, by policy."""
     command = ["/usr/bin/python3", HERE / "policy_memory_guest.py", agent.find(os.environ)]
     result = run(machine, [*map(str, command), *POLICIES])
     assert result.returncode == 0, result.errors
     lines = map(json.loads, result.output.splitlines())
-    return {line["step"]: line["charged_bytes"] for line in lines}
+    return {line["step"]: line for line in lines}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,16 @@ def counted(machine: Machine) -> dict[str, int]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_agent_counts_what_the_kernel_charges(
-    charged: dict[str, int], counted: dict[str, int], policy: str
+    charged: dict[str, dict[str, int]], counted: dict[str, int], policy: str
 ) -> None:
     # A policy's programs take less than what is counted for those of any policy.
-    assert charged[policy] <= counted[policy] <= charged[policy] + (96 << 10)
+    found = charged[policy]["charged_bytes"]
+    assert found <= counted[policy] <= found + (96 << 10)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_policy_of_a_small_cgroup_takes_little(
+    charged: dict[str, dict[str, int]], policy: str
+) -> None:
+    # The cgroup has at most 16,384 pages. No policy has more than 16 bytes of state for each.
+    assert charged[policy]["limited_bytes"] <= (16 * 16384) + (112 << 10)

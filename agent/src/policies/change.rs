@@ -14,6 +14,7 @@ use super::memory;
 use super::ops_layout::Registered;
 use super::pins::CgroupPins;
 use super::settings::{Setting, changes};
+use super::sized::most_pages;
 use super::stats::CgroupStats;
 use crate::bpf::link::{OpsLink, pin};
 use crate::cgroup::{self, Cgroup};
@@ -30,7 +31,7 @@ impl Policies {
         let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
         self.check_memory(cgroup, file)?;
-        let policy = LoadedPolicy::load(file, tunables)?;
+        let policy = LoadedPolicy::load(file, tunables, most_pages(cgroup))?;
         policy.register(&self.layout, cgroup.id)?;
         pins.create()?;
         let done = pin_maps(&policy, &pins).and_then(|_| {
@@ -71,7 +72,7 @@ impl Policies {
         let pins = self.pins.of(cgroup.id);
         let old = self.own(cgroup, &pins)?;
         self.check_memory(cgroup, file)?;
-        let policy = LoadedPolicy::load(file, tunables)?;
+        let policy = LoadedPolicy::load(file, tunables, most_pages(cgroup))?;
         policy.register(&self.layout, cgroup.id)?;
         let done = pin_maps(&policy, &pins).and_then(|table_id| {
             let what = format!("swapping {} for {}", old.registered.policy, file.manifest.name);
@@ -158,7 +159,7 @@ impl Policies {
         let Some(limit) = self.memory else { return Ok(()) };
         let others = self.pins.all()?.into_iter().filter(|pins| pins.id != cgroup.id);
         let others: u64 = others.map(|pins| memory::of_pins(&pins)).sum::<Result<u64>>()?;
-        limit.check(&file.manifest.name, memory::of_file(file)?, others)
+        limit.check(&file.manifest.name, memory::of_file(file, most_pages(cgroup))?, others)
     }
 
     /// The pins of a cgroup, after checking that it has no policy of its own.

@@ -190,7 +190,7 @@ fn set_sizes(open: &mut OpenObject, types: &Btf<'_>, cgroup: &Cgroup) -> libbpf_
     Ok(())
 }
 
-fn set_global(
+pub(super) fn set_global(
     open: &mut OpenObject,
     types: &Btf<'_>,
     name: &str,
@@ -211,7 +211,10 @@ fn set_global(
 }
 
 /// The section of a global variable, and its range of bytes there.
-fn find_global(types: &Btf<'_>, name: &str) -> Option<(&'static str, std::ops::Range<usize>)> {
+pub(super) fn find_global(
+    types: &Btf<'_>,
+    name: &str,
+) -> Option<(&'static str, std::ops::Range<usize>)> {
     SECTIONS.into_iter().find_map(|section| {
         let all: DataSec<'_> = types.type_by_name(section)?;
         let found = all.iter().find(|entry| {

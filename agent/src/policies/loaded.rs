@@ -4,6 +4,7 @@
 
 use super::folder::PolicyFile;
 use super::ops_layout::{OpsLayout, Registered};
+use super::sized::cut_state;
 use crate::bpf::checked;
 use crate::bpf::messages::{self, Recording};
 use crate::error::{Error, Result};
@@ -26,19 +27,20 @@ pub struct LoadedPolicy {
 }
 
 impl LoadedPolicy {
-    /// Loads a policy with these values of its tunables.
+    /// Loads a policy with these values of its tunables, for a cgroup of at most `pages`.
     ///
     /// # Errors
     /// Returns [`Error::Refused`] with the last line of the verifier or of libbpf.
-    pub fn load(file: &PolicyFile, tunables: &[u32]) -> Result<Self> {
+    pub fn load(file: &PolicyFile, tunables: &[u32], pages: u64) -> Result<Self> {
         let recording = Recording::start();
-        Self::try_load(file, tunables, 0).map_err(|source| Error::Refused {
+        Self::try_load(file, tunables, pages, 0).map_err(|source| Error::Refused {
             policy: file.manifest.name.clone(),
             message: messages::decisive(&recording.text(), 1).pop().unwrap_or(source.to_string()),
         })
     }
 
-    /// Loads a policy with its defaults. Returns the verifier's log as well.
+    /// Loads a policy with its defaults, for a cgroup of any size. Returns the verifier's log as
+    /// well.
     ///
     /// # Errors
     /// Returns the last `lines` of the log.
@@ -48,12 +50,12 @@ impl LoadedPolicy {
     ) -> std::result::Result<(Self, String), Vec<String>> {
         let recording = Recording::start();
         let tunables = file.manifest.tunable_defaults();
-        if let Ok(policy) = Self::try_load(file, &tunables, LOG_STATS) {
+        if let Ok(policy) = Self::try_load(file, &tunables, u64::MAX, LOG_STATS) {
             return Ok((policy, recording.text()));
         }
         // At a log level of 0, libbpf requests the full log when a load fails.
         recording.restart();
-        let source = match Self::try_load(file, &tunables, 0) {
+        let source = match Self::try_load(file, &tunables, u64::MAX, 0) {
             Ok(policy) => return Ok((policy, String::new())),
             Err(source) => source,
         };
@@ -61,9 +63,15 @@ impl LoadedPolicy {
         Err(if said.is_empty() { vec![source.to_string()] } else { said })
     }
 
-    fn try_load(file: &PolicyFile, tunables: &[u32], log: u32) -> libbpf_rs::Result<Self> {
+    fn try_load(
+        file: &PolicyFile,
+        tunables: &[u32],
+        pages: u64,
+        log: u32,
+    ) -> libbpf_rs::Result<Self> {
         let mut open = ObjectBuilder::default().open_file(&file.object)?;
         set_tunables(&mut open, tunables)?;
+        cut_state(&mut open, pages)?;
         for mut program in open.progs_mut() {
             program.set_log_level(log);
         }

@@ -4,6 +4,8 @@
 
 use super::folder::PolicyFile;
 use super::pins::CgroupPins;
+use super::sized::cut_state;
+use crate::bpf::messages::Recording;
 use crate::error::{Error, Result};
 use libbpf_rs::{MapCore, MapHandle, MapType, ObjectBuilder};
 
@@ -35,15 +37,19 @@ impl PolicyMemory {
     }
 }
 
-/// The memory that a compiled policy takes when it is attached. The object is opened, but not
+/// The memory that a compiled policy takes when it is attached to a cgroup of at most `pages`. The object is opened, but not
 /// loaded, so that a policy beyond the limit is refused before the kernel charges anything.
 ///
 /// # Errors
 /// Returns an error if the file is no object of libbpf's format.
-pub fn of_file(file: &PolicyFile) -> Result<u64> {
-    let open = ObjectBuilder::default()
-        .open_file(&file.object)
-        .map_err(|error| Error::format(&file.object, error.to_string()))?;
+pub fn of_file(file: &PolicyFile, pages: u64) -> Result<u64> {
+    let recording = Recording::start();
+    let open = ObjectBuilder::default().open_file(&file.object).and_then(|mut open| {
+        cut_state(&mut open, pages)?;
+        Ok(open)
+    });
+    let open = open.map_err(|error| Error::format(&file.object, error.to_string()))?;
+    drop(recording);
     let maps = open.maps().filter(|map| map.map_type() != MapType::StructOps);
     let bytes = maps
         .map(|map| map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries()));
@@ -106,7 +112,7 @@ mod tests {
         let object = dir.path().join("lfu.bpf.o");
         std::fs::write(&object, "nothing").unwrap();
         let manifest = cachepilot_models::policy::find("lfu").unwrap().manifest.clone();
-        let error = of_file(&PolicyFile { object, manifest }).unwrap_err().to_string();
+        let error = of_file(&PolicyFile { object, manifest }, u64::MAX).unwrap_err().to_string();
         assert!(error.contains("lfu.bpf.o: "), "{error}");
     }
 }

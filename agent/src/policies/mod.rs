@@ -12,6 +12,7 @@ mod ops_layout;
 pub mod overview;
 pub mod pins;
 pub mod settings;
+mod sized;
 pub mod stats;
 pub mod support;
 mod tunables;

@@ -34,7 +34,7 @@ pub struct HookCost {
 pub struct Verdict {
     /// Name of the policy.
     pub policy: String,
-    /// Kernel memory that each attachment takes, as the agent counts it.
+    /// Kernel memory that each attachment takes, as the agent counts it for a large cgroup.
     pub memory_bytes: u64,
     /// Its hooks in the order of its manifest; empty if it was refused.
     pub hooks: Vec<HookCost>,
@@ -47,7 +47,7 @@ pub struct Verdict {
 /// # Errors
 /// Returns an error if the kernel does not describe a program that it accepted.
 pub fn verify(file: &PolicyFile) -> Result<Verdict> {
-    let (policy, memory_bytes) = (file.manifest.name.clone(), memory::of_file(file)?);
+    let (policy, memory_bytes) = (file.manifest.name.clone(), memory::of_file(file, u64::MAX)?);
     let (loaded, log) = match LoadedPolicy::load_verbose(file, LOG_LINES) {
         Ok(loaded) => loaded,
         Err(refused) => return Ok(Verdict { policy, memory_bytes, hooks: Vec::new(), refused }),

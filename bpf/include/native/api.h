@@ -27,6 +27,12 @@ static const u64 cx_state_bytes;
 	static const u64 CX_OWN(state_bytes) = sizeof(type);                                       \
 	_Static_assert(_Alignof(type) <= 8, "state is aligned to 8 bytes")
 #define STATE ((CX_OWN(state_t) *)(cx_self->state + CX_OWN(STATE_WORD)))
+/* The memory of a state that is not used yet takes no pages, so all have all elements. */
+#define POLICY_STATE_BY_PAGES(type, array)                                                         \
+	static const u64 CX_OWN(state_pages) =                                                     \
+		sizeof(((type *)0)->array) / sizeof(((type *)0)->array[0]);                        \
+	POLICY_STATE(type)
+#define STATE_PAGES CX_OWN(state_pages)
 #define POLICY_FOLIO_STATE(type)                                                                   \
 	typedef type CX_OWN(folio_state_t);                                                        \
 	_Static_assert(sizeof(type) == CX_OWN(FOLIO_STATE_BYTES),                                  \

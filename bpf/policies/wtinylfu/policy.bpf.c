@@ -17,7 +17,7 @@
 #define HALVED 0x7777777777777777ull
 /*
  * The sketch has at least one word per page of the capacity or of the tunable sketch_pages,
- * whichever is less, up to MAX_WORDS.
+ * whichever is less, up to MAX_WORDS, or up to what the limits of the cgroup allow.
  */
 #define MAX_WORDS (1u << 18)
 /* Accesses per page of sized_for after which all counts are halved. */
@@ -37,7 +37,7 @@ struct wtinylfu_state {
 	u64 words[MAX_WORDS];
 };
 
-POLICY_STATE(struct wtinylfu_state);
+POLICY_STATE_BY_PAGES(struct wtinylfu_state, words);
 
 /* The candidates of one request and the pages that they would replace. */
 struct duel {
@@ -52,15 +52,18 @@ struct duel {
 static u64 sketch_pages(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->window);
+	u64 most = TUNABLE(sketch_pages);
 
-	return capacity < TUNABLE(sketch_pages) ? capacity : TUNABLE(sketch_pages);
+	if (most > STATE_PAGES)
+		most = STATE_PAGES;
+	return capacity < most ? capacity : most;
 }
 
 static void size_sketch(u64 pages)
 {
 	u64 words = BLOCK_WORDS;
 
-	for (int doublings = 0; doublings < 20 && words < pages && words < MAX_WORDS; doublings++)
+	for (int doublings = 0; doublings < 20 && words < pages; doublings++)
 		words *= 2;
 	STATE->sized_for = pages;
 	STATE->block_mask = words / BLOCK_WORDS - 1;
@@ -78,15 +81,16 @@ CACHE_EXT_HOOK(s32, wtinylfu_init, struct mem_cgroup *memcg)
 	return 0;
 }
 
+/* A block is known by its first word. */
 static u64 block_of(u64 key)
 {
-	return (key >> 32) & STATE->block_mask & (MAX_WORDS / BLOCK_WORDS - 1);
+	return (key >> 32 & STATE->block_mask) * BLOCK_WORDS & (STATE_PAGES - 1);
 }
 
 /* The word that has the counter of the page in a row; shift_of() is its position in the word. */
 static u64 word_of(u64 block, u64 key, u32 row)
 {
-	return (block * BLOCK_WORDS + 2 * row + (key >> (row * ROW_BITS) & 1)) & (MAX_WORDS - 1);
+	return block + 2 * row + (key >> (row * ROW_BITS) & 1);
 }
 
 static u32 shift_of(u64 key, u32 row)
@@ -105,14 +109,14 @@ static u32 count_in(u64 block, u64 key, u32 row)
  */
 static void halve_block(u64 block)
 {
-	u16 missed = (u16)STATE->halvings - STATE->halved[block];
+	u16 missed = (u16)STATE->halvings - STATE->halved[block / BLOCK_WORDS];
 
 	if (!missed)
 		return;
-	STATE->halved[block] = (u16)STATE->halvings;
+	STATE->halved[block / BLOCK_WORDS] = (u16)STATE->halvings;
 	for (u32 i = 0; i < COUNT_BITS && i < missed; i++)
 		for (u32 word = 0; word < BLOCK_WORDS; word++) {
-			u64 *counts = &STATE->words[(block * BLOCK_WORDS + word) & (MAX_WORDS - 1)];
+			u64 *counts = &STATE->words[block + word];
 
 			*counts = *counts >> 1 & HALVED;
 		}
