@@ -197,6 +197,7 @@ def main() -> None:
     ends.remove_tenant(told, "unit")
     ends.end_lease(told, "unit")
     ends.shorten_watchdog()
+    ends.kill(told)
     ends.stall(told)
     stopped()
     elsewhere(program, config)

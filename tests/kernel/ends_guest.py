@@ -74,12 +74,22 @@ def shorten_watchdog() -> None:
     tell("watchdog", shipped=shipped, used=systemd.shown("WatchdogUSec", "RestartUSec"))
 
 
+def kill(told: Told) -> None:
+    """Kill the agent while its lease goes on."""
+    tell("killed in lease", **_ended_by(told, "KILL"))
+
+
 def stall(told: Told) -> None:
     """Stop the agent's process: the watchdog ends it, and since the lease has ended, all it set."""
+    tell("stalled", **_ended_by(told, "STOP"))
+
+
+def _ended_by(told: Told, signal: str) -> dict[str, Any]:
+    """Send the agent a signal. Return what is in force between its end and its next start."""
     told.next_snapshot()
     before = has("t-a")
     restarts = systemd.shown("NRestarts")
-    systemd.systemctl("kill", "--signal=STOP")
+    systemd.systemctl("kill", f"--signal={signal}")
     began = time.monotonic()
     seen: dict[str, Any] = {}
 
@@ -87,10 +97,17 @@ def stall(told: Told) -> None:
         seen.update(systemd.shown("SubState", "Result", "MainPID"))
         return bool(seen["SubState"] == "auto-restart")
 
-    seconds = until_so("the end by the watchdog", is_between, LONG)
+    seconds = until_so("the end of the agent", is_between, LONG)
     between = has("t-a")
     still = systemd.shown("SubState")
     until_so("a new start", lambda: systemd.shown("NRestarts") != restarts)
     until_so("what the controller set", lambda: has("t-a") == before, LONG)
+    told.next_snapshot()
     whole = time.monotonic() - began
-    tell("stalled", **seen, before=before, between=between, still=still, seconds=[seconds, whole])
+    return {
+        **seen,
+        "before": before,
+        "between": between,
+        "still": still,
+        "seconds": [seconds, whole],
+    }

@@ -222,6 +222,13 @@ def test_everything_is_given_back_when_the_lease_ends(steps: dict[str, Told], un
     assert LEASE_S - 10 <= told["seconds"] <= LEASE_S + 60
 
 
+def test_the_unit_gives_nothing_back_while_the_lease_goes_on(steps: dict[str, Told]) -> None:
+    told = steps["killed in lease"]
+    assert (told["Result"], told["MainPID"]) == ("signal", "0")
+    assert told["between"] == told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
+    assert told["still"] == {"SubState": "auto-restart"}
+
+
 def test_the_watchdog_ends_a_stopped_agent_and_what_it_set_if_the_lease_has_ended(
     steps: dict[str, Told],
 ) -> None:
