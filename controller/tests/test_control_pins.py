@@ -63,6 +63,25 @@ def test_a_limit_above_what_is_free_is_made_room_for(tmp_path: Path) -> None:
     assert world.plant.of("/a").limit_bytes <= 76 * MIB
 
 
+def test_a_pinned_policy_that_the_node_refuses_is_told_once_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    world = a_world(tmp_path, Objective("*", mode=Mode.OBSERVE))
+    world.plant.refuse = {"/a": "no memory is left for it"}
+    world.service.pin(Pin(cgroup="/a", policy="lfu"))
+    world.run(20)
+    assert world.events("/a").count(Event.REFUSED) == 1
+    told = world.service.tenant("/a").tenant
+    assert (told.policy, told.pinned_policy) == ("default", "lfu")
+    assert "refused" in told.last_decision and "no memory is left for it" in told.last_decision
+    asked = ChangeFilter(cgroup="/a", state=ChangeState.REFUSED)
+    (row,) = world.service.past.changes(asked, 10)[0]
+    assert (row.from_policy, row.to_policy) == ("default", "lfu")
+    world.plant.refuse = {}
+    world.run(80)
+    assert world.plant.of("/a").policy == "lfu"
+
+
 def test_a_pinned_limit_leaves_the_policy_to_the_autopilot(tmp_path: Path) -> None:
     curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
     world = World(tmp_path, Plant([PlantTenant("/a", curves, 64 * MIB)], 128 * MIB, SIZES))

@@ -20,7 +20,7 @@ from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
-from cachepilot.node.acting.acknowledged import Acknowledged
+from cachepilot.node.acting.acknowledged import Acknowledged, refused_pins
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.rollbacks import rollbacks
 from cachepilot.node.advisor import Advisor
@@ -201,6 +201,8 @@ class NodeLoop:
             planned = plan_step(collected, fixed, config, can_limit, guarded)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives) | orders
+            refused = self._applier.take_refused_policies()
+            decisions += refused_pins(collected, ordered, refused)
             decided = decider.step(
                 Look(
                     collected,
@@ -209,7 +211,7 @@ class NodeLoop:
                     planned.objectives,
                     step_bytes,
                     planned.config.model,
-                    self._applier.take_refused_policies(),
+                    refused,
                     ordered,
                     self._targets.short(),
                     planned.limits_fixed,

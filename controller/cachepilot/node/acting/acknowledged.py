@@ -3,9 +3,11 @@
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.node.acting.apply import Applier
+from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.collect import Collected
 from cachepilot.v1 import session_pb2 as wire
 
@@ -46,3 +48,20 @@ class Acknowledged:
                 time_s = collected.time_s
                 found.append(Decision(time_s, cgroup, Event.REFUSED, now, now, why))
         return found
+
+
+def refused_pins(
+    collected: Collected, orders: Mapping[str, Wish], refused: Mapping[str, str]
+) -> list[Decision]:
+    """Return a decision for each policy that an operator ordered and that the node refused.
+
+    `refused` are all refusals, with the reason. Those of trials are decisions of the decider.
+    """
+    found = []
+    for cgroup, reason in refused.items():
+        seen, policy = collected.seen.get(cgroup), orders.get(cgroup, NO_WISH).policy
+        if seen is not None and policy is not None:
+            now, wanted = (Setting(one, seen.limit_bytes) for one in (seen.tenant.policy, policy))
+            why = f"policy: {reason}"
+            found.append(Decision(collected.time_s, cgroup, Event.REFUSED, now, wanted, why))
+    return found
