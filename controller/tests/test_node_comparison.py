@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Plant
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +86,40 @@ def test_a_page_cache_that_was_filling_is_not_compared(tmp_path: Path) -> None:
     assert one.default.throughput_ops == one.now.throughput_ops
     assert (one.default.source, one.versus_default.source) == (Source.MEASURED, Source.MEASURED)
     assert "predicted" not in one.why
+
+
+def test_the_default_of_an_untouched_tenant_is_predicted_if_a_neighbour_relieves_the_device(
+    tmp_path: Path,
+) -> None:
+    def still() -> PlantTenant:
+        return PlantTenant("/still", {"default": linear(300 * MIB)}, 128 * MIB)
+
+    def beside(name: str, neighbour: Mode, capacity_iops: float = 8000) -> World:
+        (tmp_path / name).mkdir()
+        plant = Plant([still(), looping()], 256 * MIB, SIZES, capacity_iops=capacity_iops)
+        stays = Objective("/still", mode=Mode.OBSERVE)
+        here = World(tmp_path / name, plant, [stays, Objective("/scan", mode=neighbour)])
+        here.run(90)
+        return here
+
+    untouched = compared(beside("default", Mode.OBSERVE))["/still"]
+    assert untouched.now is not None and untouched.versus_default is not None
+    assert untouched.versus_default.source is Source.MEASURED
+    here = beside("changed", Mode.AUTO)
+    one = compared(here)["/still"]
+    assert one.default is not None and one.versus_default is not None
+    assert (one.default.policy, one.default.limit_bytes) == ("default", 128 * MIB)
+    assert (one.default.source, one.versus_default.source) == (Source.PREDICTED, Source.PREDICTED)
+    assert one.versus_default.low < one.versus_default.ratio < one.versus_default.high
+    assert one.default.low_ops <= untouched.now.throughput_ops <= one.default.high_ops
+    assert "is predicted" in one.why
+    mean = summed("plant", [one]).versus_default
+    assert mean is not None and mean.source is Source.PREDICTED
+    # Without a queue at the device no tenant's throughput depends on the others.
+    free = compared(beside("free", Mode.AUTO, 1e9))["/still"]
+    assert free.versus_default is not None and free.default is not None
+    assert free.versus_default.source is Source.MEASURED
+    assert free.versus_default.low == pytest.approx(1) == free.versus_default.high
 
 
 def test_the_baseline_is_the_first_measurement_and_survives_a_restart(tmp_path: Path) -> None:

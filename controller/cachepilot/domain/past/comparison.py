@@ -43,7 +43,8 @@ class MeasuredReading:
 class PredictedReading:
     """The model's prediction for a setting; the throughput is in [low_ops, high_ops].
 
-    The source is measured if the tenant has that setting now.
+    The source is measured if the tenant has that setting now, and what other tenants have instead
+    of theirs does not change its throughput.
     """
 
     throughput_ops: float

@@ -5,11 +5,14 @@ The default is predicted for all tenants together, each under the default policy
 memory, because they share a device and its queue depends on the reads of all of them. The model
 gives the ratio of the present throughput to that of the default. The measured throughput is divided
 by this ratio, so that an error of the model's level cancels out.
+
+A tenant that has the default setting now is predicted, too, if its reads would wait for another
+time with all tenants under the default.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot, sqrt
+from math import hypot, isclose, sqrt
 
 import numpy as np
 
@@ -34,14 +37,16 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 ERRORS = 2.0
 """Standard errors on either side of a ratio of two measurements."""
+ROUNDING = 1e-6
+"""A ratio is 1 within this difference, which is more than that of the wait's iterations."""
 
 
 @dataclass(frozen=True)
 class _Default:
     """The miss ratio under the default at the first memory, and the half-width of its error bar.
 
-    `why_not` says why it is not known, if so. If it `is_present`, the tenant has that setting now,
-    so that what is measured now is the default.
+    `why_not` says why it is not known, if so; any miss ratio is possible then. If it `is_present`,
+    the tenant has that setting now, so that the miss ratio is measured.
     """
 
     miss_ratio: float
@@ -49,25 +54,29 @@ class _Default:
     why_not: str = ""
     is_present: bool = False
 
-    @property
-    def source(self) -> Source:
-        """The source of the throughput under the default."""
-        return Source.MEASURED if self.is_present else Source.PREDICTED
+    def source(self, ratios: Sequence[float]) -> Source:
+        """The source of the throughput under the default, given the ratio to it and its bounds.
+
+        Other tenants' settings change the device's wait. Only if they do not change this tenant's
+        throughput is the default's throughput the measured one.
+        """
+        is_same = all(isclose(one, 1.0, abs_tol=ROUNDING) for one in ratios)
+        return Source.MEASURED if self.is_present and is_same else Source.PREDICTED
 
 
 def _default_of(seen: Seen) -> _Default:
     tenant, first = seen.tenant, seen.tenant.first_bytes
     now = tenant.indicators.miss_ratio
     if first <= 0:
-        return _Default(now, 0.0, "its first memory is not known")
+        return _Default(now, 1.0, "its first memory is not known")
     is_first = abs(tenant.limit_bytes - first) < PAGE_BYTES or not seen.wire.limit_bytes
     if tenant.policy == DEFAULT and is_first:
         return _Default(now, 0.0, is_present=True)
     curves = tenant.curves
     if not tenant.trust.trusted or curves is None:
-        return _Default(now, 0.0, tenant.trust.reason or "there are no curves yet")
+        return _Default(now, 1.0, tenant.trust.reason or "there are no curves yet")
     if DEFAULT not in curves.policies:
-        return _Default(now, 0.0, f"there is no curve of {DEFAULT}")
+        return _Default(now, 1.0, f"there is no curve of {DEFAULT}")
     return _Default(*_at(curves, first))
 
 
@@ -90,7 +99,9 @@ def compare(
     defaults = [_default_of(one) for one in seen]
     predicted = _predicted(report, seen, defaults)
     found = []
-    for one, known, (low, middle, high) in zip(seen, defaults, predicted.T.tolist(), strict=True):
+    for one, known, ratios in zip(seen, defaults, predicted.T.tolist(), strict=True):
+        low, middle, high = ratios
+        source = known.source(ratios)
         cgroup = one.tenant.cgroup
         objective = report.objectives.of(cgroup)
         why_not = _why_not(one, known, stale)
@@ -101,9 +112,9 @@ def compare(
             ops = now.throughput_ops
             default = PredictedReading(
                 ops / middle, ops / high, ops / low,
-                known.miss_ratio, DEFAULT, one.tenant.first_bytes, known.source,
+                known.miss_ratio, DEFAULT, one.tenant.first_bytes, source,
             )  # fmt: skip
-            told = Ratio(middle, low, high, known.source)
+            told = Ratio(middle, low, high, source)
         found.append(
             TenantComparison(
                 node=node,
@@ -129,16 +140,24 @@ def _predicted(report: Report, seen: Sequence[Seen], defaults: Sequence[_Default
     then = np.array([one.miss_ratio for one in defaults], np.float64)
     error = np.array([one.error for one in defaults], np.float64)
     wait_us = model.wait_us(then)
-    ops_now = model.ops(now, model.wait_us(now))
-    likely, fewer, more = (
-        ops_now / model.ops(np.clip(miss, 0.0, 1.0), wait_us)
-        for miss in (then, then - error, then + error)
+    ops_now, off_us = model.ops(now, model.wait_us(now)), model.wait_error_us(then, error, wait_us)
+    likely, fewer, more, waits_less, waits_more = (
+        ops_now / model.ops(np.clip(miss, 0.0, 1.0), max(0.0, wait))
+        for miss, wait in (
+            (then, wait_us),
+            (then - error, wait_us),
+            (then + error, wait_us),
+            (then, wait_us - off_us),
+            (then, wait_us + off_us),
+        )
     )
-    # The model's error counts only where the miss ratio changes.
+    # The model's error counts only where the throughput changes.
     off = np.array([(one.tenant.demand.error_pct or 0.0) / 100 for one in seen], np.float64)
-    off = np.where(then == now, 0.0, off)
-    low = likely * np.exp(-np.hypot(np.log(likely / fewer), off))
-    high = likely * np.exp(np.hypot(np.log(more / likely), off))
+    off = np.where((then == now) & np.isclose(likely, 1.0, rtol=0, atol=ROUNDING), 0.0, off)
+    down = [np.log(likely / fewer), off, np.log(likely / waits_less)]
+    up = [np.log(more / likely), off, np.log(waits_more / likely)]
+    low = likely * np.exp(-np.linalg.norm(down, axis=0))
+    high = likely * np.exp(np.linalg.norm(up, axis=0))
     found: FloatArray = np.stack([low, likely, high])
     return found
 
@@ -206,5 +225,5 @@ def _why(now: MeasuredReading | None, default: PredictedReading | None, why_not:
     return (
         f"{number(now.throughput_ops)} op/s are measured; the kernel's default at its first memory"
         f" of {human_bytes(default.limit_bytes)} is predicted to give"
-        f" {number(default.throughput_ops)} ({span})"
+        f" {number(default.throughput_ops)} ({span}) with all tenants under it"
     )
