@@ -19,7 +19,8 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.domain.objectives.objective import Mode, Objective
-from cachepilot.sizes import parse_size
+from cachepilot.sizes import PAGE_BYTES, parse_size
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512))
 LEVEL, ERROR = 0.02, 0.01
@@ -129,6 +130,28 @@ def test_an_unchanged_setting_predicts_what_is_measured(tmp_path: Path) -> None:
     shares, errors = held(tmp_path, stays)
     assert 0.90 <= np.mean(shares) <= 1.0, (np.mean(shares), shares)
     assert np.sqrt(np.mean(np.square(errors))) < 0.013, errors
+
+
+class Unlimited(Plant):
+    """A plant whose tenants have no limit; the memory that they use changes by some pages."""
+
+    def snapshot(self) -> wire.Snapshot:
+        found = super().snapshot()
+        for one in found.tenants:
+            one.limit_bytes = one.target_limit_bytes = 0
+            one.current_bytes -= PAGE_BYTES * (self.sequence % 3)
+        return found
+
+
+def test_intervals_of_a_tenant_without_a_limit_count(tmp_path: Path) -> None:
+    curve = {"default": linear(400 * MIB)}
+    plant = Unlimited([PlantTenant("/a", curve, 128 * MIB)], 256 * MIB, SIZES, noise=0.05)
+    world = World(tmp_path, plant, (Objective("*", mode=Mode.RECOMMEND),))
+    world.run(80)
+    before = plant.of("/a").done
+    world.run(40)
+    (one,) = told(world).values()
+    assert abs(one.present_ops / ((plant.of("/a").done - before) / 40) - 1) < 1e-3
 
 
 def test_no_lower_bound_is_below_the_floor_that_is_shown(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ class Scattered(NamedTuple):
 
 @dataclass
 class MeasuredIntervals:
-    """The last intervals of one tenant under `setting`, a policy and a limit in bytes."""
+    """The last intervals of one tenant under `setting`: a policy, and a limit in bytes or 0."""
 
     setting: tuple[str, int] = ("", 0)
     ops: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))

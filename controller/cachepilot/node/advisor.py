@@ -99,7 +99,8 @@ class Advisor:
             tenant, sample = seen.tenant, seen.sample
             is_full = not (seen.is_filling or self._decider.is_gap)
             done = sample.ops if sample is not None and is_full else None
-            intervals.take((tenant.policy, tenant.limit_bytes), done)
+            # Without a limit, `tenant.limit_bytes` is the memory in use, which always changes.
+            intervals.take((tenant.policy, seen.wire.limit_bytes), done)
             limits = self._decider.state.tenants[name].limits
             error = limits.error_at(tenant.limit_bytes, tenant.demand)
             found[name] = Known(intervals.scattered, error)
