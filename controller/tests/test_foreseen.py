@@ -42,6 +42,13 @@ def test_another_setting_is_foreseen_from_the_measured_one_with_wider_bounds() -
     assert of(0.30).foreseen(worse).below > far.below
 
 
+def test_a_wide_error_lowers_the_chance_although_the_bound_ends_at_zero() -> None:
+    wide = replace(of(0.30), by_wait=(50_000.0, 0.0)).foreseen(MEASURED)
+    wider = replace(of(0.30), by_wait=(200_000.0, 0.0)).foreseen(MEASURED)
+    assert wide.low_ops == wider.low_ops == 0.0
+    assert 0.5 < wider.chance_of(1000.0) < wide.chance_of(1000.0) < 0.9
+
+
 def test_intervals_of_another_setting_do_not_count() -> None:
     intervals = MeasuredIntervals()
     for _ in range(7):

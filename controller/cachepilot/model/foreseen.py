@@ -69,11 +69,19 @@ class Known:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Operations per second of an interval, and by how much 95% are below and above at most."""
+    """Operations per second of an interval, and by how much 95% are below and above at most.
+
+    `below` may exceed `ops`, since it is also the standard error: `low_ops` is bounded.
+    """
 
     ops: float
     below: float
     above: float
+
+    @property
+    def low_ops(self) -> float:
+        """The lower bound of 95% of intervals; at least 0."""
+        return max(0.0, self.ops - self.below)
 
     def chance_of(self, least_ops: float) -> float:
         """The probability of at least so many; errors are assumed to be normal on either side."""
@@ -120,7 +128,7 @@ class Predicted:
         below, above = (
             math.hypot(*(scale * one for one in bars), by_interval) for bars in (off, up)
         )
-        return Foreseen(ops, min(below, ops), above)
+        return Foreseen(ops, below, above)
 
     def _by_level(self, off: float) -> float:
         """Operations per second there if both miss ratios were off, but what is measured is not."""

@@ -216,7 +216,7 @@ class _Shown:
             lower_bytes=self._lower(),
             upper_bytes=self._upper(),
             throughput_ops=found.ops,
-            throughput_low_ops=found.ops - found.below,
+            throughput_low_ops=found.low_ops,
             throughput_high_ops=found.ops + found.above,
             present_ops=present_ops,
             at_least_ops=least,
