@@ -154,6 +154,23 @@ def test_intervals_of_a_tenant_without_a_limit_count(tmp_path: Path) -> None:
     assert abs(one.present_ops / ((plant.of("/a").done - before) / 40) - 1) < 1e-3
 
 
+def test_the_wait_is_as_uncertain_beside_a_tenant_in_mode_auto(tmp_path: Path) -> None:
+    """The other tenant gets less memory in either mode, and what it misses then is predicted."""
+    widths = []
+    for mode in (Mode.RECOMMEND, Mode.AUTO):
+        (tmp_path / mode).mkdir()
+        hungry = PlantTenant("/hungry", {"default": linear(300 * MIB)}, 128 * MIB, threads=8)
+        sated = PlantTenant("/sated", {"default": linear(60 * MIB, 0.02)}, 128 * MIB)
+        plant = Plant([hungry, sated], 256 * MIB, SIZES, capacity_iops=5000)
+        stated = Objective("/hungry", mode=Mode.RECOMMEND), Objective("/sated", mode=mode)
+        world = World(tmp_path / mode, plant, stated)
+        world.run(60)
+        one = told(world)["/hungry"]
+        assert one.limit_bytes > 128 * MIB
+        widths.append(one.throughput_high_ops - one.throughput_low_ops)
+    assert np.isclose(widths[0], widths[1], rtol=1e-3), widths
+
+
 def test_no_lower_bound_is_below_the_floor_that_is_shown(tmp_path: Path) -> None:
     world = World(tmp_path, node(1), (Objective("*", mode=Mode.RECOMMEND),))
     world.run(LEARNS_S)

@@ -6,7 +6,6 @@ that plan would change is the *rival*. The law in `cachepilot.decide.advice.law`
 with the recommendations over many intervals and decides when it replaces them.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from cachepilot.decide.advice.law import AdviceState, Verdict, judge
@@ -84,15 +83,19 @@ class Advisor:
             if cgroup in told and one.advised is not None
         }
         model = look.planned.config.model
-        known = self._known(collected, told)
+        known = self._known(collected)
         self.advice = Advice(
             shadow, look.planned.plan, objectives, advised, model, known, collected.seen
         )
         return decisions
 
-    def _known(self, collected: Collected, told: Collection[str]) -> dict[str, Known]:
-        """Take in the interval of each tenant that is `told`; return what is measured of it."""
-        self._intervals = {name: self._intervals.get(name) or MeasuredIntervals() for name in told}
+    def _known(self, collected: Collected) -> dict[str, Known]:
+        """Take in the interval of each tenant; return what is measured of it.
+
+        Tenants in mode `auto` count, too: the device's wait depends on what they miss.
+        """
+        known = self._intervals
+        self._intervals = {name: known.get(name) or MeasuredIntervals() for name in collected.seen}
         found = {}
         for name, intervals in self._intervals.items():
             seen = collected.seen[name]
