@@ -171,6 +171,28 @@ def test_the_wait_is_as_uncertain_beside_a_tenant_in_mode_auto(tmp_path: Path) -
     assert np.isclose(widths[0], widths[1], rtol=1e-3), widths
 
 
+def test_a_rival_that_is_not_adopted_changes_no_prediction(tmp_path: Path) -> None:
+    """All tenants keep their settings; what they would gain of other ones is too little."""
+    tenants = [
+        PlantTenant("/still", {"default": linear(300 * MIB)}, 128 * MIB),
+        PlantTenant("/hungry", {"default": linear(400 * MIB)}, 128 * MIB, threads=64),
+        PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB),
+    ]
+    plant = Plant(tenants, 384 * MIB, SIZES, capacity_iops=8000)
+    world = World(tmp_path, plant, (Objective("*", mode=Mode.RECOMMEND),))
+    planned = 0
+    for _ in range(30):
+        world.run(1)
+        report = world.loop.report
+        assert report is not None and report.advice is not None
+        plan = report.advice.plan
+        planned += any(one.limit_bytes != one.present.limit_bytes for one in plan.actions)
+        for one in told(world).values():
+            assert (one.policy, one.limit_bytes) == ("default", 128 * MIB)
+            assert one.throughput_ops == one.present_ops
+    assert planned > 5
+
+
 def test_no_lower_bound_is_below_the_floor_that_is_shown(tmp_path: Path) -> None:
     world = World(tmp_path, node(1), (Objective("*", mode=Mode.RECOMMEND),))
     world.run(LEARNS_S)

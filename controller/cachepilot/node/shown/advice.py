@@ -10,9 +10,9 @@ import numpy as np
 from cachepilot.domain.objectives.objective import Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.recommended import Recommendation
-from cachepilot.domain.snapshot import Curves
+from cachepilot.domain.snapshot import Curves, FloatArray
 from cachepilot.model.foreseen import Known, Predicted, miss_error
-from cachepilot.model.throughput import ModelKind, tenant_throughput, throughput_model
+from cachepilot.model.throughput import ModelKind, Throughput, tenant_throughput, throughput_model
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sense.curves.wire_curves import value_at
@@ -41,27 +41,52 @@ class Advice:
     present: Mapping[str, Seen] = field(default_factory=dict)
 
     @cached_property
+    def _throughput(self) -> Throughput:
+        snapshot = self.collected.snapshot
+        return throughput_model(snapshot.tenants, snapshot.device, self.model)
+
+    @cached_property
     def present_wait_us(self) -> float:
-        """How long a device read waits with the settings in force, by measured miss ratios."""
-        snapshot, seen = self.collected.snapshot, self.collected.seen.values()
-        missed = np.array([one.tenant.indicators.miss_ratio for one in seen])
-        tenants = [one.tenant for one in seen]
-        return throughput_model(tenants, snapshot.device, self.model).wait_us(missed)
+        """How long a device read waits with the settings in force."""
+        return self._throughput.wait_us(self._missed(self.present))
+
+    @cached_property
+    def _miss_there(self) -> FloatArray:
+        return self._missed(self.collected.seen)
+
+    def _missed(self, settings: Mapping[str, Seen]) -> FloatArray:
+        """The miss ratio of each tenant in its setting among these.
+
+        It is by the curve; the measured one if there is no curve of the policy. The waits
+        in the present and in the recommended settings then differ only if the settings do. The wait
+        of `plan` is that after its actions, which may not be recommended.
+        """
+        found = []
+        for cgroup, shadow in self.collected.seen.items():
+            tenant, curves = settings.get(cgroup, shadow).tenant, shadow.tenant.curves
+            if curves is not None and tenant.policy in curves.policies:
+                found.append(miss_at(curves, tenant.policy, tenant.limit_bytes))
+            else:
+                found.append(tenant.indicators.miss_ratio)
+        return np.array(found)
+
+    @cached_property
+    def wait_us(self) -> float:
+        """How long a device read waits with the recommendations in force."""
+        return self._throughput.wait_us(self._miss_there)
 
     @cached_property
     def wait_error_us(self) -> float:
-        """The half-width of the error bar of the planned wait, by those of all miss ratios."""
-        snapshot, off = self.collected.snapshot, []
-        for one in snapshot.tenants:
+        """The half-width of the error bar of `wait_us`, by those of all miss ratios."""
+        off = []
+        for one in self.collected.snapshot.tenants:
             present, known = self.present.get(one.cgroup), self.known.get(one.cgroup)
             if present is None or known is None:
                 off.append(0.0)
                 continue
             here = present.tenant.policy, present.tenant.limit_bytes
             off.append(known.error(present.measured, here, (one.policy, one.limit_bytes)))
-        missed = [self._actions[one.cgroup].miss_ratio for one in snapshot.tenants]
-        throughput = throughput_model(snapshot.tenants, snapshot.device, self.model)
-        return throughput.wait_error_us(np.array(missed), np.array(off), self.plan.device_wait_us)
+        return self._throughput.wait_error_us(self._miss_there, np.array(off), self.wait_us)
 
     @cached_property
     def _actions(self) -> dict[str, Action]:
@@ -84,6 +109,11 @@ class Advice:
         return shown.recommendation(action.kept_ops, self.advised.get(cgroup))
 
 
+def _missed(seen: Seen) -> float:
+    """The miss ratio that was measured last, in the setting in force."""
+    return seen.tenant.indicators.miss_ratio
+
+
 def miss_at(curves: Curves, policy: str, limit_bytes: int) -> float:
     """The miss ratio at a limit by the curve of a policy, which must have one."""
     row = curves.miss_ratio[curves.policies.index(policy)]
@@ -97,7 +127,7 @@ class _Shown:
         self, advice: Advice, present: Seen, shadow: Seen, objective: Objective, curves: Curves
     ) -> None:
         self._present, self._curves, self._objective = present, curves, objective
-        device, self._wait_us = advice.collected.snapshot.device, advice.plan.device_wait_us
+        device, self._wait_us = advice.collected.snapshot.device, advice.wait_us
         self._throughput = tenant_throughput(present.tenant, device, advice.model)
         self._budget = advice.collected.snapshot.node.budget_bytes
         self._floor = present.tenant.floor_bytes
