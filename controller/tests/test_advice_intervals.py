@@ -2,6 +2,7 @@
 """Bounds of recommended throughputs hold what intervals do with the recommendations in force."""
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.domain.objectives.objective import Mode, Objective
+from cachepilot.node.shown.readings import done_ops
+from cachepilot.sense.collect import Seen
 from cachepilot.sizes import PAGE_BYTES, parse_size
 from cachepilot.v1 import session_pb2 as wire
 
@@ -152,6 +155,36 @@ def test_intervals_of_a_tenant_without_a_limit_count(tmp_path: Path) -> None:
     world.run(40)
     (one,) = told(world).values()
     assert abs(one.present_ops / ((plant.of("/a").done - before) / 40) - 1) < 1e-3
+
+
+def test_a_tenant_that_does_nothing_has_no_present_throughput(tmp_path: Path) -> None:
+    curve = {"default": linear(400 * MIB)}
+    tenants = [PlantTenant(name, curve, 128 * MIB) for name in ("/busy", "/idle")]
+    plant = Plant(tenants, 256 * MIB, SIZES)
+    world = World(tmp_path, plant, (Objective("*", mode=Mode.RECOMMEND),))
+    world.run(60)
+    before = told(world)
+    assert before["/idle"].present_ops > 1000
+    plant.of("/idle").threads = 0
+    world.run(20)
+    assert told(world)["/idle"].present_ops < 0.6 * before["/idle"].present_ops
+    world.run(40)
+    found, rows = told(world), world.service.tenants()
+    assert {one.cgroup: one.throughput_ops for one in rows}["/idle"] == 0
+    assert found["/idle"].present_ops == found["/idle"].throughput_high_ops == 0
+    assert found["/idle"].confidence is None
+    assert found["/busy"].present_ops > 1000
+    report = world.loop.report
+    assert report is not None
+    busy, idle = (report.collected.seen[name] for name in ("/busy", "/idle"))
+    assert done_ops(idle) == 0 and busy.sample is not None and done_ops(busy) == busy.sample.ops
+
+    def between_rises(seen: Seen) -> Seen:
+        """Return the tenant as if an application counted its operations."""
+        assert seen.pages is not None
+        return replace(seen, sample=None, pages=seen.pages._replace(ops=None))
+
+    assert done_ops(between_rises(idle)) == 0 and done_ops(between_rises(busy)) is None
 
 
 def test_the_wait_is_as_uncertain_beside_a_tenant_in_mode_auto(tmp_path: Path) -> None:

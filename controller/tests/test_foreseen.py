@@ -51,11 +51,45 @@ def test_a_wide_error_lowers_the_chance_although_the_bound_ends_at_zero() -> Non
 
 def test_intervals_of_another_setting_do_not_count() -> None:
     intervals = MeasuredIntervals()
-    for _ in range(7):
-        intervals.take(("default", 1), 100.0)
-    intervals.take(("default", 1), None)
+    for second in range(7):
+        intervals.take(("default", 1), 100.0, second, 1.0)
+    intervals.take(("default", 1), None, 7, 1.0)
     assert intervals.scattered is None
-    intervals.take(("default", 1), 108.0)
+    intervals.take(("default", 1), 108.0, 8, 1.0)
     assert intervals.scattered is not None and intervals.scattered.mean_ops == 101.0
-    intervals.take(("lfu", 1), 200.0)
+    intervals.take(("lfu", 1), 200.0, 9, 1.0)
+    assert intervals.scattered is None
+
+
+def test_intervals_without_operations_count_as_0() -> None:
+    intervals, setting = MeasuredIntervals(), ("default", 1)
+    for second in range(40):
+        intervals.take(setting, 100.0, second, 1.0)
+    for second in range(40, 60):
+        intervals.take(setting, 0.0, second, 1.0)
+    assert intervals.scattered is not None and intervals.scattered.mean_ops == 50.0
+    for second in range(60, 80):
+        intervals.take(setting, 0.0, second, 1.0)
+    assert intervals.scattered == Scattered(0.0, 0.0, 40)
+    found = of(0.30, step=0.1).foreseen(replace(MEASURED, intervals=intervals.scattered))
+    assert (found.low_ops, found.ops, found.above) == (0.0, 0.0, 0.0)
+    assert found.chance_of(1.0) == 0.0
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 5.0])
+def test_intervals_expire_if_nothing_is_measured_any_more(interval_s: float) -> None:
+    intervals, setting = MeasuredIntervals(), ("default", 1)
+    for count in range(40):
+        intervals.take(setting, 100.0, count * interval_s, interval_s)
+    for count in range(40, 79):
+        intervals.take(setting, None, count * interval_s, interval_s)
+    assert intervals.scattered is not None
+    for count in range(79, 81):
+        intervals.take(setting, None, count * interval_s, interval_s)
+    assert intervals.scattered is None
+    # A counter that is published every few intervals is measured all the time.
+    for count in range(100, 200, 10):
+        intervals.take(setting, 100.0, count * interval_s, interval_s)
+    assert intervals.scattered == Scattered(100.0, 0.0, 10)
+    intervals.take(setting, None, 3600 * interval_s, interval_s)
     assert intervals.scattered is None

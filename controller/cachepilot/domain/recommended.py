@@ -13,7 +13,8 @@ class Recommendation:
     is wrong against it. Both use the 95% error bar. Of its intervals, one second each, 95% are
     predicted to have a throughput between `throughput_low_ops` and `throughput_high_ops`, with all
     recommendations of the node in force. `present_ops` is the mean of the last intervals in the
-    present setting, or what the model predicts of it while too few are known.
+    present setting, or what the model predicts of it while too few are known. Idle intervals count
+    as 0.
 
     `confidence` is the probability that an interval reaches `at_least_ops`. This is what its SLO
     needs; without one, its present throughput if it is to gain, or otherwise the throughput that it

@@ -28,6 +28,7 @@ from cachepilot.node.deciding.worth import MemoryCycle, Worth
 from cachepilot.node.plan_step import Planned, plan_step
 from cachepilot.node.shadow import in_auto, shadowed
 from cachepilot.node.shown.advice import Advice, miss_at
+from cachepilot.node.shown.readings import done_ops
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
@@ -94,16 +95,16 @@ class Advisor:
 
         Tenants in mode `auto` count, too: the device's wait depends on what they miss.
         """
-        known = self._intervals
+        known, interval_s = self._intervals, self._decider.state.clock.interval_s or 0.0
         self._intervals = {name: known.get(name) or MeasuredIntervals() for name in collected.seen}
         found = {}
         for name, intervals in self._intervals.items():
             seen = collected.seen[name]
-            tenant, sample = seen.tenant, seen.sample
-            is_full = not (seen.is_filling or self._decider.is_gap)
-            done = sample.ops if sample is not None and is_full else None
+            tenant, counts = seen.tenant, not (seen.is_filling or self._decider.is_gap)
+            done = done_ops(seen) if counts else None
             # Without a limit, `tenant.limit_bytes` is the memory in use, which always changes.
-            intervals.take((tenant.policy, seen.wire.limit_bytes), done)
+            setting = tenant.policy, seen.wire.limit_bytes
+            intervals.take(setting, done, collected.time_s, interval_s)
             limits = self._decider.state.tenants[name].limits
             error = limits.error_at(tenant.limit_bytes, tenant.demand)
             found[name] = Known(intervals.scattered, error)

@@ -45,6 +45,22 @@ def operations(seen: Seen) -> float | None:
     return pages.ops if pages.ops or pages.accesses else None
 
 
+def done_ops(seen: Seen) -> float | None:
+    """Return operations/s of the last interval, 0 if nothing was done; None if it is not known.
+
+    A rise of a scraped counter counts once. Between two rises a tenant counts as idle only if it
+    accesses nothing and the operations of the last WINDOW intervals have fallen to 0.
+    """
+    if seen.sample is not None:
+        return seen.sample.ops
+    pages, window = seen.pages, seen.window
+    if pages is None or window is None:
+        return None
+    if pages.ops is not None:
+        return pages.ops
+    return 0.0 if not pages.accesses and window.ops <= 0 else None
+
+
 def measured(kind: str, seen: Seen) -> float | None:
     """Return the reading that an SLO of this kind is judged on; None if nothing was done."""
     if kind != "latency_p99_us" and seen.sample is None:
