@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cachepilot.model.foreseen import BAR_SIGMAS, Known, Predicted
+from cachepilot.model.foreseen import ABSOLUTE_TO_SD, BAR_SIGMAS, Known, Predicted
 from cachepilot.model.limit_calibration import CalibrationError
 from cachepilot.model.measured_intervals import MeasuredIntervals, Scattered
 
@@ -29,6 +29,14 @@ def test_the_present_setting_is_foreseen_as_it_is_measured() -> None:
     assert single < found.below < 1.05 * single and found.below == pytest.approx(found.above)
     assert found.chance_of(9571.0) == pytest.approx(0.5)
     assert found.chance_of(9571.0 - single) == pytest.approx(0.975, abs=0.01)
+
+
+def test_without_measured_intervals_the_models_error_replaces_their_scatter() -> None:
+    found = of(0.75).foreseen(replace(MEASURED, intervals=None))
+    assert found.ops == ops(0.75)
+    assert (
+        found.below == found.above == pytest.approx(BAR_SIGMAS * 0.05 * ABSOLUTE_TO_SD * ops(0.75))
+    )
 
 
 def test_another_setting_is_foreseen_from_the_measured_one_with_wider_bounds() -> None:

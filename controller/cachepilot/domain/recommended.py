@@ -10,8 +10,8 @@ class Recommendation:
 
     With less than `lower_bytes`, the tenant would have a lower throughput than predicted even if
     its curve is wrong in its favour. With `upper_bytes`, it has that throughput even if the curve
-    is wrong against it. Both use the 95% error bar. Of its intervals, one second each, 95% are
-    predicted to have a throughput between `throughput_low_ops` and `throughput_high_ops`, with all
+    is wrong against it. Both use the 95% error bar. Of its control intervals, 95% are predicted to
+    have a throughput between `throughput_low_ops` and `throughput_high_ops`, with all
     recommendations of the node in force. `present_ops` is the mean of the last intervals in the
     present setting, or what the model predicts of it while too few are known. Idle intervals count
     as 0.

@@ -10,7 +10,8 @@ ratio of what the model predicts of both. Six errors count:
 - the error of how long a device read waits, by the miss ratios of all tenants;
 - the error of the throughput model, for the part of an operation's time that changes.
 
-All but the first are 0 if no tenant's setting changes.
+All but the first are 0 if no tenant's setting changes. While too few intervals are measured, the
+prediction is the model's, and the model's error takes the place of the first.
 """
 
 import math

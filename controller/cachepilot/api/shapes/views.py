@@ -119,12 +119,12 @@ class TrialView(View):
 class RecommendationView(View):
     """What is recommended to a tenant in mode `recommend`: all amounts are predicted.
 
-    With all recommendations of the node in force, 95% of intervals (one second each) are predicted
-    to have a throughput from `throughput_low_ops` to `throughput_high_ops`, and `throughput_ops` on
-    average. `confidence` is the probability that such an interval reaches `at_least_ops`.
-    `present_ops` is the mean of the last 40 intervals in the present setting, which is also
-    predicted if the setting and the load of the device stay; before there are 8 of them both are
-    the model's.
+    With all recommendations of the node in force, 95% of control intervals are predicted to have a
+    throughput from `throughput_low_ops` to `throughput_high_ops`, and `throughput_ops` on average.
+    `confidence` is the probability that such an interval reaches `at_least_ops`. `present_ops` is
+    the mean of the last 40 intervals in the present setting, of which idle ones count as 0. It is
+    also predicted if the setting and the load of the device stay. While fewer than 8 are known,
+    both are the model's.
     """
 
     policy: str
@@ -138,7 +138,7 @@ class RecommendationView(View):
     """With `throughput_high_ops`: bounds of the throughput of 95% of intervals."""
     throughput_high_ops: float
     present_ops: float
-    """The mean of the last 40 intervals in the present setting."""
+    """The mean of the last 40 intervals in the present setting; the model's while few are known."""
     at_least_ops: float | None
     """The throughput of its SLOs; without any, its present one if it gains, else what it keeps."""
     confidence: float | None
