@@ -175,6 +175,8 @@ def test_the_words_of_explain_agree_with_its_numbers(detail: TenantDetail) -> No
         assert abs(float(off.rstrip("%").replace(",", "")) / 100 - told) <= 0.02 * (1 + abs(told))
     is_missed = any(slo.met is False for slo in detail.tenant.slos)
     assert "and misses one" not in shown or is_missed
+    if any(slo.state == "unknown" for slo in detail.tenant.slos):
+        assert "memory needed: unknown" in shown and "needed, predicted" not in shown
 
 
 def check_status(row: TenantView, shown: str) -> None:

@@ -48,9 +48,10 @@ class Explanation:
     they are. `best_policy` is the allowed policy with the lowest miss ratio at the present limit,
     `best_miss_ratio`. `needed_for_slo_bytes` is the least memory that meets every SLO, under
     `needed_policy`, at the wait of the device that would result. Both are None if no memory of the
-    node would be enough, or if there is no SLO. `held` says whether the curves can be relied on; if
-    not, nothing is predicted. `ranking` has every policy with a curve, the lowest miss ratio first,
-    also if the curves have low confidence; `best_policy` is the first allowed one in it.
+    node would be enough, if there is no SLO, or if an SLO has no prediction: its state is then
+    `unknown`. `held` says whether the curves can be relied on; if not, nothing is predicted.
+    `ranking` has every policy with a curve, the lowest miss ratio first, also if the curves have
+    low confidence; `best_policy` is the first allowed one in it.
     """
 
     cgroup: str

@@ -68,7 +68,8 @@ class TenantDetail(View):
     """The allowed policy with the lowest miss ratio at the present size."""
     why: str
     needed_for_slo_bytes: int | None
-    """The least memory that meets every SLO under `needed_policy`; None if none does."""
+    """The least memory that meets every SLO under `needed_policy`. Null if no memory of the node
+    does, if there is no SLO, or if an SLO has no prediction: its state is then `unknown`."""
     read_latency_total: list[int]
     needed_policy: str | None = None
     policies: list[PolicyView] = Field(default=[])

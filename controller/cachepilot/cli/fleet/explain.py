@@ -88,8 +88,11 @@ def _slo(slo: SloView) -> Text:
 
 
 def _needed(detail: TenantDetail) -> str:
-    if detail.predicted_miss_ratio is None:
-        return "needed: unknown, there is no prediction"
+    states = {slo.state for slo in detail.tenant.slos}
+    if "stale" in states:
+        return "memory needed: unknown, its node sends nothing"
+    if "unknown" in states or detail.predicted_miss_ratio is None:
+        return "memory needed: unknown, not every SLO is predicted"
     if detail.needed_for_slo_bytes is None:
         return "needed, predicted: no memory of this node meets every SLO, under any policy"
     tenant, needed = detail.tenant, detail.needed_for_slo_bytes
