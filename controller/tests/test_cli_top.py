@@ -159,11 +159,27 @@ async def test_a_late_answer_does_not_replace_the_page_that_is_shown(running: Ru
     assert "late" not in text_of(app, "text")
 
 
-def test_tenants_can_be_filtered_by_the_state_of_an_slo() -> None:
-    missed = tenant("/db", "lirs", 64).model_copy(
-        update={"slos": [slo("throughput_ops", 5000.0, 4000.0, "outbid")]}
-    )
-    assert matches(missed, "missed") and matches(missed, "outbid") and not matches(missed, "kept")
+def test_tenants_are_filtered_by_the_words_that_are_shown_of_their_slos() -> None:
+    def having(measured: float, state: str) -> TenantView:
+        own = slo("throughput_ops", 5000.0, measured, state)
+        return tenant("/db", "lirs", 64).model_copy(update={"slos": [own]})
+
+    missed = having(4000.0, "met")
+    assert matches(missed, "missed") and not matches(missed, "met")
+    outbid = having(5500.0, "outbid")
+    assert matches(outbid, "met") and not matches(outbid, "missed")
+    assert matches(outbid, "met, predicted to be missed")
+    assert matches(outbid, "predicted missed db") and matches(outbid, "predic")
+    assert not matches(outbid, "missed predicted") and not matches(outbid, "predicted met")
+    assert not matches(outbid, "outbid"), "no word that is shown"
+    never = having(4000.0, "unattainable")
+    assert matches(never, "missed unattainable")
+    assert matches(having(4000.0, "approaching"), "missed predicted to be met")
+
+
+def test_names_match_wherever_they_are_in_a_filter() -> None:
+    one = tenant("/predicted-db", "lirs", 64)
+    assert matches(one, "predicted-db lirs") and not matches(one, "predicted-db lfu")
 
 
 def test_unknown_values_are_last_in_either_order() -> None:

@@ -50,6 +50,12 @@ def node_line(node: NodeView) -> Text:
     return line
 
 
+def shown_prediction(slo: SloView) -> str:
+    """Return what is predicted of an SLO, empty unless that adds to its measurement."""
+    is_shown = slo.state not in ("met", "unknown", slo.verdict)
+    return formats.predicted_state(slo.state) if is_shown else ""
+
+
 def slo_text(slo: SloView) -> Text:
     """Return an SLO in short: the share of windows that met it, kind and bound, and problems."""
     bound = "≤" if slo.kind == "latency_p99_us" else "≥"
@@ -57,8 +63,8 @@ def slo_text(slo: SloView) -> Text:
     text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
     if slo.verdict != "met":
         text += f", {slo.verdict}"
-    if slo.state not in ("met", "unknown", slo.verdict):
-        text += f", {formats.predicted_state(slo.state)}"
+    if predicted := shown_prediction(slo):
+        text += f", {predicted}"
     return Text(text, style=tables.VERDICT_STYLES.get(slo.verdict, ""))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of `top`: each column's text, and its sort key."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,11 @@ from rich.text import Text
 
 from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking.client import workload_name
-from cachepilot.cli.fleet.status_table import slo_text
+from cachepilot.cli.fleet.status_table import shown_prediction, slo_text
 from cachepilot.cli.terminal import formats
 from cachepilot.sizes import human_bytes
+
+VERDICTS = re.compile(r"\b(met|missed)\b")
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,17 @@ COLUMNS = (
 
 
 def matches(tenant: TenantView, words: str) -> bool:
-    """Whether the tenant's names, node, policy or SLO states contain each of the words."""
-    states = " ".join(f"{one.verdict} {one.state}" for one in tenant.slos)
-    text = f"{name_of(tenant)} {tenant.cgroup} {tenant.node} {tenant.policy} {states}".lower()
-    return all(word in text for word in words.lower().split())
+    """Whether the tenant's names, node, policy or SLOs contain each of the words, as shown.
+
+    `met` and `missed` concern measurements; after the word `predicted` they concern predictions.
+    """
+    names = f"{name_of(tenant)} {tenant.cgroup} {tenant.node} {tenant.policy}".lower()
+    verdicts = " ".join(one.verdict for one in tenant.slos)
+    predicted = " ".join(map(shown_prediction, tenant.slos)).lower()
+    unmeasured = VERDICTS.sub("", predicted)
+    first, start, rest = words.lower().partition("predicted")
+    texts = (first, f"{names} {verdicts} {unmeasured}"), (start + rest, f"{names} {predicted}")
+    return all(word.rstrip(",") in text for part, text in texts for word in part.split())
 
 
 def ordered(tenants: Sequence[TenantView], by: Column, is_reversed: bool) -> list[TenantView]:
