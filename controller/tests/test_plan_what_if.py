@@ -143,7 +143,10 @@ def test_a_missing_prediction_is_noted() -> None:
     seen = replace(seen, tenants=(doubtful, seen.tenants[1]))
     question = WhatIf(node="node", policy={"/t00000": "policy2"})
     answer = what_if(seen, EVERYBODY, Config(), question)
-    assert answer.tenants[0].to_policy == "policy2"
+    row = answer.tenants[0]
+    assert row.to_policy == "policy2" and not row.predicted
+    assert row.miss_ratio == pytest.approx(doubtful.indicators.miss_ratio)
+    assert row.throughput_ops != pytest.approx(doubtful.indicators.throughput_ops), "the model's"
     assert any("the model is not reliable yet" in note for note in answer.notes)
 
 

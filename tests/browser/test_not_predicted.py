@@ -40,3 +40,26 @@ def test_the_memory_that_slos_need_is_unknown_without_a_prediction(
     panel = page.locator("section[aria-labelledby=slo-title]")
     expect(panel).to_contain_text("memory needed: unknown")
     expect(panel).not_to_contain_text("cannot all be met")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_sums_of_what_if_leave_out_what_is_not_predicted(
+    shared: Autopilot, open_page: Open, is_known: bool
+) -> None:
+    row = {"policy": "default", "limit_bytes": 1 << 26, "slos": [], "miss_ratio": 0.2}
+    row |= {f"to_{key}": row[key] for key in ("policy", "limit_bytes", "miss_ratio")}
+    first = {"cgroup": "/t/kv", "throughput_ops": 100.0, "to_throughput_ops": 150.0}
+    second = {"cgroup": "/t/loop", "throughput_ops": 900.0, "to_throughput_ops": 900.0}
+    told = [{**row, **first, "predicted": is_known}, {**row, **second, "predicted": False}]
+    answer = {"node": "n", "tenants": told, "unallocated_bytes": 0}
+    answer |= {"device_share": 0.5, "notes": []}
+    page = open_page(shared.address)
+    page.route("**/api/v1/what-if", lambda route: route.fulfill(json=answer))
+    page.evaluate("location.hash = '#/what-if?node=n'")
+    figures = page.locator("dl").first
+    if is_known:
+        expect(figures).to_contain_text("150/s")
+        expect(figures).to_contain_text("now 100/s, predicted; tenants not predicted, left out: 1")
+        expect(figures).to_contain_text("+50.0%")
+    else:
+        expect(figures).to_contain_text("now –/s, predicted; tenants not predicted, left out: 2")

@@ -28,8 +28,8 @@ class WhatIf:
 class WhatIfTenant:
     """One tenant under a question: the predictions for now, and for then (`to_`).
 
-    Without `predicted` the miss ratios and throughputs are those measured now: its curves are
-    missing or have low confidence.
+    Without `predicted` its curves are missing or have low confidence. The miss ratios are then
+    those measured now, and the throughputs are the model's at these.
     """
 
     cgroup: str

@@ -111,8 +111,8 @@ class WhatIfTenant(Shape):
     to_throughput_ops: float
     slos: list[SloView]
     predicted: bool = True
-    """Whether miss ratios and throughputs are predicted; else they are those measured now, because
-    curves are missing or have low confidence."""
+    """Whether miss ratios are predicted by curves; they are not if curves are missing or have low
+    confidence. Then they are those measured now, and throughputs are the model's at these."""
 
 
 class WhatIfAnswer(Shape):
