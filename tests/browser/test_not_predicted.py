@@ -42,6 +42,14 @@ def test_the_memory_that_slos_need_is_unknown_without_a_prediction(
     expect(panel).not_to_contain_text("cannot all be met")
 
 
+def test_a_throughput_that_is_not_predicted_says_why(shared: Autopilot, open_page: Open) -> None:
+    page = _show(shared, open_page, {})
+    figure = page.locator("dl > div").filter(has_text="Throughput, predicted")
+    expect(figure).to_contain_text("not predicted")
+    expect(figure).to_contain_text(DOUBT)
+    expect(figure).not_to_contain_text("against measured")
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_sums_of_what_if_leave_out_what_is_not_predicted(
     shared: Autopilot, open_page: Open, is_known: bool
@@ -62,4 +70,6 @@ def test_sums_of_what_if_leave_out_what_is_not_predicted(
         expect(figures).to_contain_text("now 100/s, predicted; tenants not predicted, left out: 1")
         expect(figures).to_contain_text("+50.0%")
     else:
-        expect(figures).to_contain_text("now –/s, predicted; tenants not predicted, left out: 2")
+        expect(figures.get_by_text("not predicted", exact=True)).to_be_visible()
+        expect(figures).to_contain_text("tenants not predicted, left out: 2")
+        expect(figures).not_to_contain_text("now ")
