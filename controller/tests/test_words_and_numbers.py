@@ -135,6 +135,20 @@ def check_slo(line: str, slo: SloView) -> None:
     assert word == ("met" if told else "missed"), line
 
 
+def check_needed(detail: TenantDetail, shown: str) -> None:
+    states = {slo.state for slo in detail.tenant.slos}
+    is_lost = detail.needed_for_slo_bytes is None and "unattainable" in states
+    if is_lost:
+        assert "no memory of this node meets every SLO" in shown
+        [line] = re.findall(r"needed, .*", shown)
+        assert ("last predicted" in line) is ("last predicted to be unattainable" in shown)
+    elif "unknown" in states or (states and detail.predicted_miss_ratio is None):
+        assert "memory needed: unknown" in shown and "needed, predicted" not in shown
+    lost = [slo for slo in detail.tenant.slos if slo.state == "unattainable"]
+    earlier = [slo for slo in lost if slo.predicted is None]
+    assert len(re.findall("last predicted to be unattainable", shown)) == len(earlier)
+
+
 def check_ranking(detail: TenantDetail, shown: str) -> None:
     rows = re.findall(
         r"^ (\w+) +([\d.]+) +[\d.]+ *(.*?) *$", shown.rsplit("of memory", maxsplit=1)[-1], re.M
@@ -175,8 +189,7 @@ def test_the_words_of_explain_agree_with_its_numbers(detail: TenantDetail) -> No
         assert abs(float(off.rstrip("%").replace(",", "")) / 100 - told) <= 0.02 * (1 + abs(told))
     is_missed = any(slo.met is False for slo in detail.tenant.slos)
     assert "and misses one" not in shown or is_missed
-    if any(slo.state == "unknown" for slo in detail.tenant.slos):
-        assert "memory needed: unknown" in shown and "needed, predicted" not in shown
+    check_needed(detail, shown)
 
 
 def check_status(row: TenantView, shown: str) -> None:

@@ -15,7 +15,7 @@ DOUBT = "few accesses"
 
 def _slo(kind: str, state: str) -> dict[str, Any]:
     unknown = dict.fromkeys(("predicted", "attainable", "attainable_ops", "attainment"))
-    known = {"kind": kind, "target": 100.0, "measured": 200.0, "met": True, "verdict": "met"}
+    known = {"kind": kind, "target": 1.0, "measured": 0.5, "met": False, "verdict": "missed"}
     return {**known, **unknown, "state": state, "why": f"no prediction: {DOUBT}"}
 
 
@@ -40,6 +40,16 @@ def test_the_memory_that_slos_need_is_unknown_without_a_prediction(
     panel = page.locator("section[aria-labelledby=slo-title]")
     expect(panel).to_contain_text("memory needed: unknown")
     expect(panel).not_to_contain_text("cannot all be met")
+
+
+def test_an_slo_that_was_last_predicted_to_be_unattainable_stays_so(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = _show(shared, open_page, {"throughput_ops": "unattainable", "hit_ratio": "unknown"})
+    panel = page.locator("section[aria-labelledby=slo-title]")
+    expect(panel).to_contain_text("cannot all be met on this node, last predicted")
+    expect(panel).to_contain_text("last predicted to be unattainable")
+    expect(panel).to_contain_text("not predicted")
 
 
 def test_a_throughput_that_is_not_predicted_says_why(shared: Autopilot, open_page: Open) -> None:

@@ -63,7 +63,8 @@ class SloState(StrEnum):
     `met`: it is predicted to be met. `approaching`: it is met after more cycles. `outbid`: it is
     missed, because tenants of higher priority, or cheaper ones of the same priority, take the
     memory. `unattainable`: not even all memory of the node is enough, with the device as busy as
-    planned. `unknown`: there is no prediction, because the curves have low confidence or a
+    planned. It is reported until there is another prediction, also while the curves have low
+    confidence. `unknown`: there is no prediction, because the curves have low confidence or a
     measurement is missing. `held`: it is missed, and the tenant may not be changed.
     """
 
@@ -84,7 +85,8 @@ class SloOutcome:
     could reach for the tenant in time if all others had their least memory. `attainable_ops` is the
     throughput there. Both assume the device to be as busy as planned. If it is the bottleneck they
     are estimates, since the device would be busier if the others had their least. They and `value`
-    are None if `state` is `unknown`.
+    are None if `state` is `unknown`. `value` is also None if `state` is an earlier `unattainable`,
+    since which the curves have low confidence; `why` says so.
     """
 
     cgroup: str

@@ -86,8 +86,9 @@ class SloView(View):
     attainable_ops: float | None
     state: str
     """What the plan predicts: `met`; `approaching`: met once memory has moved; `outbid`: missed,
-    because other SLOs come first; `held`: missed at a fixed setting; `unattainable` on this node;
-    `unknown`: no prediction, and `why` gives the reason. `stale` if the node sends nothing."""
+    because other SLOs come first; `held`: missed at a fixed setting; `unattainable` on this node:
+    if `predicted` is null, this is the last prediction, since which the curves have low confidence;
+    `unknown`: no prediction. `why` gives the reasons. `stale` if the node sends nothing."""
     met: bool | None
     attainment: float | None
     """Share of windows of the last hour in which it was met, since it has this target."""

@@ -81,21 +81,25 @@ def _slo(slo: SloView) -> Text:
     line.append(slo.verdict, tables.VERDICT_STYLES.get(slo.verdict, ""))
     line.append(f"; measured {measured}, met in {formats.share(slo.attainment)} of the last hour")
     if slo.state != "stale":
-        line.append(f"; {formats.predicted_state(slo.state)}")
+        line.append(f"; {formats.prediction(slo)}")
     if slo.state != "stale" and slo.predicted is not None:
         line.append(f": {predicted}, attainable {attainable}")
     return line.append(f"\n  {slo.why}") if slo.why else line
 
 
 def _needed(detail: TenantDetail) -> str:
-    states = {slo.state for slo in detail.tenant.slos}
+    tenant, needed = detail.tenant, detail.needed_for_slo_bytes
+    states = {slo.state for slo in tenant.slos}
     if "stale" in states:
         return "memory needed: unknown, its node sends nothing"
-    if "unknown" in states or detail.predicted_miss_ratio is None:
+    # One unattainable SLO is enough, whatever is known of the others.
+    is_unattainable = needed is None and "unattainable" in states
+    is_unknown = "unknown" in states or detail.predicted_miss_ratio is None
+    if is_unknown and not is_unattainable:
         return "memory needed: unknown, not every SLO is predicted"
-    if detail.needed_for_slo_bytes is None:
-        return "needed, predicted: no memory of this node meets every SLO, under any policy"
-    tenant, needed = detail.tenant, detail.needed_for_slo_bytes
+    if needed is None:
+        last = "last " if any(map(formats.is_earlier, tenant.slos)) else ""
+        return f"needed, {last}predicted: no memory of this node meets every SLO, under any policy"
     policy = detail.needed_policy or detail.best_policy or tenant.policy
     told = f"needed, predicted: {human_bytes(needed)} under {policy} meet every SLO"
     has = tenant.limit_bytes or tenant.current_bytes

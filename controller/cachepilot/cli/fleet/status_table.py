@@ -53,7 +53,7 @@ def node_line(node: NodeView) -> Text:
 def shown_prediction(slo: SloView) -> str:
     """Return what is predicted of an SLO, empty unless that adds to its measurement."""
     is_shown = slo.state not in ("met", "unknown", slo.verdict)
-    return formats.predicted_state(slo.state) if is_shown else ""
+    return formats.prediction(slo) if is_shown else ""
 
 
 def slo_text(slo: SloView) -> Text:

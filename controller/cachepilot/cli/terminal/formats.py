@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from cachepilot.api.shapes.views import RecommendationView
+from cachepilot.api.shapes.views import RecommendationView, SloView
 from cachepilot.errors import InputError
 from cachepilot.readable import apart
 from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, parse_size
@@ -72,6 +72,17 @@ def short_state(state: str) -> str:
 def predicted_state(state: str) -> str:
     """Return what a plan predicts of an SLO in words; as it is if it is no such state."""
     return PREDICTED.get(state, state)
+
+
+def prediction(slo: SloView) -> str:
+    """Return what is predicted of an SLO in words, or was before confidence was lost."""
+    told = predicted_state(slo.state)
+    return f"last {told}" if is_earlier(slo) else told
+
+
+def is_earlier(slo: SloView) -> bool:
+    """Whether what is predicted of an SLO is the last prediction, since there is none now."""
+    return slo.state == "unattainable" and slo.predicted is None
 
 
 def recommendation(one: RecommendationView) -> str:

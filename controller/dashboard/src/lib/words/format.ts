@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as they are read: units in the text, a dash for what is not known.
 
-import type { Workload } from "../api/types";
+import type { Slo, Workload } from "../api/types";
 
 const NONE = "–";
 const MIB = 2 ** 20;
@@ -99,6 +99,17 @@ export const sloStates: Record<string, string> = {
   unknown: "not predicted",
   stale: "unknown: its node sends nothing",
 };
+
+/** What is predicted of an SLO, or was before confidence in the curves was lost. */
+export function prediction(slo: Slo): string {
+  const told = sloStates[slo.state] ?? slo.state;
+  return isEarlier(slo) ? `last ${told}` : told;
+}
+
+/** Whether what is predicted of an SLO is the last prediction, since there is none now. */
+export function isEarlier(slo: Slo): boolean {
+  return slo.state === "unattainable" && slo.predicted === null;
+}
 
 /** How a move stands, where the controller's word for it is another. */
 export const moveStates: Record<string, string> = {
