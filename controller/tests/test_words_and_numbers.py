@@ -270,7 +270,7 @@ def test_the_words_about_the_least_memory_agree_with_its_row(
     shown = text(*consolidate._parts(found))
     assert ("lacks" in shown) is (least > limit)
     if known and not kept:
-        assert "unattainable" in shown or "to be slower" in shown
+        assert ("unattainable" if promised else "no SLO: slower") in shown
 
 
 def test_people_read_one_word_for_the_state_of_a_change() -> None:

@@ -30,11 +30,11 @@ def _saved(saved_bytes: int) -> str:
 def _slos(row: LeastMemory) -> Text:
     """Return what is predicted of a tenant's SLOs, or that one without any would be slower.
 
-    The heading of the column begins the sentence: `SLOs predicted to be met`.
+    The heading of the column begins the sentence, `SLOs predicted to be met`, except without SLOs.
     """
     if not row.has_slo:
         loses = row.known and not row.kept
-        return Text("to be slower", "red") if loses else Text("-", "dim")
+        return Text("no SLO: slower", "red") if loses else Text("-", "dim")
     if not row.known:
         return Text("unknown", "yellow")
     if not row.kept:
