@@ -41,7 +41,8 @@ _TENANTS = _gauges(
     {
         "limit_bytes": "Memory limit in force; 0 if there is none.",
         "target_limit_bytes": "The target of a limit that is being lowered.",
-        "floor_bytes": "The least memory that the autopilot leaves it.",
+        "floor_bytes": "What cannot be reclaimed, or the protected share of its first memory if "
+        "that is more; an SLO may take that share. A stated memory_min applies too.",
         "current_bytes": "Memory in use.",
         "hit_ratio": "Share of page cache accesses that hit, last window.",
         "operations_per_second": "Operations of its indicator per second, last window.",

@@ -157,7 +157,8 @@ class TenantView(View):
     limit_bytes: int
     target_limit_bytes: int
     floor_bytes: int
-    """The least memory that the autopilot leaves it; its protected memory is part of that."""
+    """The greater of what cannot be reclaimed, with a margin, and the protected share of its first
+    memory, which an SLO may take. A stated `memory_min` applies too, and is not part of it."""
     current_bytes: int
     hit_ratio: float | None
     throughput_ops: float | None
