@@ -96,7 +96,8 @@ def test_a_refusal_is_shown(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     page.get_by_label("Limit, MiB").fill("1000000")
     page.get_by_role("button", name="Pin", exact=True).first.click()
-    expect(page.get_by_text(re.compile("pin /t/loop: limit .* is above .*, the node.s memory capacity"))).to_be_visible()
+    told = re.compile("pin /t/loop: limit .* is above .*, the node.s memory capacity")
+    expect(page.get_by_text(told)).to_be_visible()
     assert shared.tenants()["/t/loop"]["pinned_limit_bytes"] is None
 
 

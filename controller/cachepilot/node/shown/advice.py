@@ -109,11 +109,6 @@ class Advice:
         return shown.recommendation(action.kept_ops, self.advised.get(cgroup))
 
 
-def _missed(seen: Seen) -> float:
-    """The miss ratio that was measured last, in the setting in force."""
-    return seen.tenant.indicators.miss_ratio
-
-
 def miss_at(curves: Curves, policy: str, limit_bytes: int) -> float:
     """The miss ratio at a limit by the curve of a policy, which must have one."""
     row = curves.miss_ratio[curves.policies.index(policy)]
