@@ -115,6 +115,12 @@ def test_the_default_of_an_untouched_tenant_is_predicted_if_a_neighbour_relieves
     assert "is predicted" in one.why
     mean = summed("plant", [one]).versus_default
     assert mean is not None and mean.source is Source.PREDICTED
+    # What the neighbour would miss under the default is not known any more: it may be anything.
+    here.plant.of("/scan").distrust = "too few samples"
+    here.run(2)
+    unknown = compared(here)["/still"].versus_default
+    assert unknown is not None and unknown.source is Source.PREDICTED
+    assert unknown.high - unknown.low > 2 * (one.versus_default.high - one.versus_default.low)
     # Without a queue at the device no tenant's throughput depends on the others.
     free = compared(beside("free", Mode.AUTO, 1e9))["/still"]
     assert free.versus_default is not None and free.default is not None
