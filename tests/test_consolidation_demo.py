@@ -4,6 +4,7 @@
 import io
 from dataclasses import replace
 
+from experiments.consolidation.moving.demo import move_line
 from experiments.consolidation.moving.measured import Windows, outcome, table
 from rich.console import Console
 
@@ -50,6 +51,12 @@ def test_the_table_shows_the_measurements_before_and_after() -> None:
     text = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "a -> b" in text and "96 (95)" in text and "4.5" in text
     assert "1 of 2 nodes run all tenants; drained: a; 2 of 2 tenants keep" in text
+
+
+def test_moves_are_told_in_the_words_of_the_commands() -> None:
+    [move] = _rollout().moves
+    undone = move.model_copy(update={"state": MoveState.RETURNED})
+    assert [move_line(move), move_line(undone)] == ["/kv to b: confirmed", "/kv to b: undone"]
 
 
 def test_an_slo_that_is_missed_and_a_throughput_that_falls_are_not_kept() -> None:

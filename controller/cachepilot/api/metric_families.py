@@ -132,7 +132,7 @@ FAMILIES: tuple[Described, ...] = (
         "gauge",
         ("state",),
         "Moves of the last rollout by their state: waiting, rehearsing, skipped, preparing, "
-        "moving, warming, kept, returning, returned or failed.",
+        "moving, warming, kept (confirmed), returning (being undone), returned (undone) or failed.",
     ),
     Described(
         "cachepilot_rollout_nodes_emptied", "gauge", (), "Nodes that the last rollout drained."

@@ -29,12 +29,13 @@ from experiments.shared.rows import ROOT
 from rich.console import Console
 
 from cachepilot.api.shapes.questions import Drain
-from cachepilot.api.shapes.rollout import RolloutView
+from cachepilot.api.shapes.rollout import MovedView, RolloutView
 from cachepilot.cli.terminal.tables import console
-from cachepilot.domain.moving import RolloutState
+from cachepilot.domain.moving import MoveState, RolloutState
 from cachepilot.errors import InputError
 
 MIB = 1 << 20
+ENDED = (MoveState.KEPT, MoveState.RETURNED, MoveState.FAILED)
 NODES, TENANTS, EMPTIED = 6, 3, 2
 INTERVAL_MS = 250
 NODE_BYTES = 8 * MIB
@@ -84,6 +85,11 @@ def _planned(client: Client, tell: Callable[[str], None]) -> list[Drain]:
     return found
 
 
+def move_line(one: MovedView) -> str:
+    """Return a line about a move and its state, in the word that the commands print for it."""
+    return f"{one.move.cgroup} to {one.move.to_node}: {one.state.word}"
+
+
 def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
     """Run the whole demo. Logs stay in `folder`."""
     fleet = Fleet(folder, nodes(), INTERVAL_MS)
@@ -106,8 +112,8 @@ def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
             def look(seen: RolloutView) -> None:
                 followed.look()
                 for one in seen.moves:
-                    line = f"{one.move.cgroup} to {one.move.to_node}: {one.state}"
-                    if one.state in ("kept", "returned", "failed") and line not in told:
+                    line = move_line(one)
+                    if one.state in ENDED and line not in told:
                         told.add(line)
                         tell(line)
 

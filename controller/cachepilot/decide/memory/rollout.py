@@ -319,7 +319,7 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
 def _told(
     members: Mapping[str, Member], seen: MemoryInterval, event: Event, why: str
 ) -> list[Decision]:
-    """One decision per member; a limit that is where it began counts as reverted."""
+    """One decision per member; a limit that is where it began counts as undone."""
     found = []
     for name, one in members.items():
         if name not in seen.tenants:
