@@ -331,6 +331,18 @@ def test_why_a_policy_is_back_says_that_it_returned() -> None:
     assert any("lru is best again and is expected to read" in why for why in told)
 
 
+def test_why_a_trial_is_abandoned_is_by_what_decided_it() -> None:
+    """While a trial runs, what a policy saved so far decides, not what it may save once back."""
+    world = World({"default": 0.5, "lru": 0.5, "mru": 0.3}).learn(20)
+    world.until(Event.TRIAL)
+    world.state.leads["lru"] = (1000.0, 1.0)
+    world.truth.update(lru=0.3, mru=0.5)
+    abandoned, begun = world.run(3)
+    assert (abandoned.event, begun.event) == (Event.ABANDONED, Event.TRIAL)
+    for one in (abandoned, begun):
+        assert one.why.startswith("lru would have read 4,000 pages fewer than mru lately")
+
+
 def test_a_policy_whose_turns_are_too_short_for_its_cost_is_not_chosen() -> None:
     world = flipping(2)
     world.state.leads["lru"] = (5.0, 1.0)

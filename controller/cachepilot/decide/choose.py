@@ -28,12 +28,18 @@ class Ready(NamedTuple):
     """Changes that are worth their cost, in arrays of the shape (tenants, policies).
 
     `which` marks the changes, `above` is the saving above the hurdle in pages, and `share` the
-    saved share of the time of an operation.
+    saved share of the time of an operation. `returns` are the pages that a policy that is best
+    again is expected to save, 0 if they did not count.
     """
 
     which: Flags
     above: Floats
     share: Floats
+    returns: Floats
+
+    def of(self, i: int) -> "Ready":
+        """Return the changes of tenant `i`, in arrays of the shape (policies,)."""
+        return Ready(*(one[i] for one in self))
 
 
 def ready(
@@ -68,11 +74,11 @@ def ready(
     # A policy that is ahead for one interval alternates with the passes of a loop. It has not
     # returned.
     lasts = known.since_s > RETURNED * intervals[0].elapsed_s
-    returns = np.where(lasts, known.returns, 0.0)
+    returns = np.where(lasts & ~is_tried, known.returns, 0.0)
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
     found = (most >= hurdle) & (most > 0) & may
     found[np.arange(len(known.index)), known.index] = False
-    return Ready(found, most - hurdle, share)
+    return Ready(found, most - hurdle, share, returns)
 
 
 def choose(
@@ -85,22 +91,23 @@ def choose(
     if not which.any():
         return []
     best = int(np.argmax(np.where(which, found.above[i], -np.inf)))
-    return _change(state, seen, known.of(i), best, float(found.share[i, best]))
+    return _change(state, seen, known.of(i), found.of(i), best)
 
 
 def _change(
-    state: PolicyState, seen: Interval, known: Evidence, best: int, share: float
+    state: PolicyState, seen: Interval, known: Evidence, worth: Ready, best: int
 ) -> list[Decision]:
     policy, trial, cost, found = state.policies[best], state.trial, float(known.cost[best]), []
+    share = float(worth.share[best])
+    saving = _saving(known, worth, best, policy, seen.in_force)
     before, origin_factor = seen.in_force, float(known.factors[known.index])
     profile = state.totals.values[known.index].tolist()
     state.end_lead(seen.in_force, float(known.since_s[best]))
     if trial is not None:
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
-        why = _saving(known, best, policy, seen.in_force)
         rollback_cost = float(known.stake[best]) if policy == before else 0.0
-        found.append(end(state, trial, Event.ABANDONED, why, seen, rollback_cost))
+        found.append(end(state, trial, Event.ABANDONED, saving, seen, rollback_cost))
     # Saved CPU time does not lower the miss ratio.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
@@ -127,8 +134,7 @@ def _change(
     # A new policy may have to collect so many pages before the measurement is its own.
     collected = COLLECTED * told.cache_pages if told is not None and best != 0 else 0.0
     order(state, policy, max(cost, collected))
-    why = _saving(known, best, policy, seen.in_force)
-    why += f"; the change may read {number(cost)} pages again"
+    why = f"{saving}; the change may read {number(cost)} pages again"
     if known.cpu.any():
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before
@@ -137,13 +143,14 @@ def _change(
     return [*found, seen.decision(event, seen.in_force, policy, why, *readings)]
 
 
-def _saving(known: Evidence, best: int, policy: str, in_force: str) -> str:
+def _saving(known: Evidence, worth: Ready, best: int, policy: str, in_force: str) -> str:
     """How many pages fewer `policy`, the one of index `best`, reads than the policy in force.
 
     They are those that it would have saved since it began to gain. For a policy that is known to
-    return, they are those that it is expected to save until it is no longer the best, if more.
+    return, they are those that it is expected to save until it is no longer the best, if they
+    counted and are more.
     """
-    lead, returns = float(known.lead[best]), float(known.returns[best])
+    lead, returns = float(known.lead[best]), float(worth.returns[best])
     if returns > lead:
         pages = number(returns)
         return f"{policy} is best again and is expected to read {pages} pages fewer than {in_force}"
