@@ -44,11 +44,11 @@ def outlook(problem: Problem, allocation: Allocation) -> Outlook:
 def attainable_miss(problem: Problem) -> FloatArray:
     """The least miss ratio of each tenant if all others had their least limits, shape (N,).
 
-    For a tenant that may not be changed it is the measured one.
+    It is by the curves, and means something only for tenants that may be changed.
     """
     most = np.maximum(reach_bytes(problem), problem.least_bytes)[:, None]
     points = np.minimum(problem.curves.sizes_bytes[:, 1:], most).astype(np.int64)
     sizes = np.clip(np.hstack((points, most)), problem.least_bytes[:, None], most)
     options = at_sizes(problem, sizes)
     best: FloatArray = np.where(options.usable, options.miss, 1.0).min(axis=1)
-    return np.where(problem.movable, best, problem.present_miss)
+    return best
