@@ -30,8 +30,7 @@ impl Policies {
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
         let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
-        self.check_memory(cgroup, file)?;
-        let policy = LoadedPolicy::load(file, tunables, most_pages(cgroup))?;
+        let policy = self.load(cgroup, file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
         pins.create()?;
         let done = pin_maps(&policy, &pins).and_then(|_| {
@@ -71,8 +70,7 @@ impl Policies {
         let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
         let old = self.own(cgroup, &pins)?;
-        self.check_memory(cgroup, file)?;
-        let policy = LoadedPolicy::load(file, tunables, most_pages(cgroup))?;
+        let policy = self.load(cgroup, file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
         let done = pin_maps(&policy, &pins).and_then(|table_id| {
             let what = format!("swapping {} for {}", old.registered.policy, file.manifest.name);
@@ -153,13 +151,16 @@ impl Policies {
         Ok(())
     }
 
-    /// Refuses a policy for which no memory is left. The policy that it replaces does not count: it
-    /// exists beside the new one only during the swap.
-    fn check_memory(&self, cgroup: &Cgroup, file: &PolicyFile) -> Result<()> {
-        let Some(limit) = self.memory else { return Ok(()) };
-        let others = self.pins.all()?.into_iter().filter(|pins| pins.id != cgroup.id);
-        let others: u64 = others.map(|pins| memory::of_pins(&pins)).sum::<Result<u64>>()?;
-        limit.check(&file.manifest.name, memory::of_file(file, most_pages(cgroup))?, others)
+    /// Loads a policy for a cgroup, unless no memory is left for it. The policy that it replaces does
+    /// not count: it exists beside the new one only during the swap.
+    fn load(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<LoadedPolicy> {
+        let pages = most_pages(cgroup);
+        if let Some(limit) = self.memory {
+            let others = self.pins.all()?.into_iter().filter(|pins| pins.id != cgroup.id);
+            let others: u64 = others.map(|pins| memory::of_pins(&pins)).sum::<Result<u64>>()?;
+            limit.check(&file.manifest.name, memory::of_file(file, pages)?, others)?;
+        }
+        LoadedPolicy::load(file, tunables, pages)
     }
 
     /// The pins of a cgroup, after checking that it has no policy of its own.

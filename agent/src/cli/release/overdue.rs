@@ -22,29 +22,31 @@ pub fn undo(
     let mut node = factory::open_unwatched(config)?;
     let mut state = state.clone();
     state.unconfirmed = state.unconfirmed.in_boot(&node.identity().boot);
-    let (began, mut tried) = (Instant::now(), Vec::<(wire::Action, wire::Result)>::new());
+    let (began, mut tried) = (Instant::now(), Vec::<(wire::Action, Option<wire::Result>)>::new());
     loop {
         // Limits that rise are among these only once those that fall have fallen.
         let seen = node.observe()?;
         for action in state.unconfirmed.overdue(&seen.tenants, wall_ms) {
             if tried.iter().all(|(known, _)| *known != action) {
-                let result = wire::Result {
-                    outcome: wire::result::Outcome::Failed.into(),
-                    ..<_>::default()
-                };
-                tried.push((action, result));
+                tried.push((action, None));
             }
         }
-        for (action, result) in tried.iter_mut().filter(|(_, result)| result.is_left()) {
-            *result = node.apply(action);
-            state.unconfirmed.tried(action, result, wall_ms);
+        for (action, last) in tried.iter_mut().filter(|(_, last)| is_due(last)) {
+            let result = node.apply(action);
+            state.unconfirmed.tried(action, &result, wall_ms);
+            *last = Some(result);
         }
-        let is_done = !tried.iter().any(|(_, result)| result.is_left())
-            && !state.unconfirmed.is_overdue(wall_ms);
+        let is_done =
+            !tried.iter().any(|(_, last)| is_due(last)) && !state.unconfirmed.is_overdue(wall_ms);
         if is_done || began.elapsed() > patience {
-            return Ok((tried.into_iter().map(|(_, result)| result).collect(), state));
+            return Ok((tried.into_iter().filter_map(|(_, last)| last).collect(), state));
         }
         sleep(RETRY);
         node.tick(RETRY)?;
     }
+}
+
+/// Whether an action has not been tried yet, or has to be tried again.
+fn is_due(last: &Option<wire::Result>) -> bool {
+    last.as_ref().is_none_or(wire::Result::is_left)
 }

@@ -198,7 +198,7 @@ impl KernelNode {
             tenant.growth.looks(now);
             let lifted = tenant.usage(&self.fs, margin, swap_free).and_then(|usage| {
                 let growth = tenant.growth.saw(now, &usage);
-                tenant.limit.lift(&mut with, &usage, growth, true)
+                tenant.limit.lift(&mut with, &usage, growth)
             });
             if lifted.is_err() {
                 self.failed_reads += u64::from(self.fs.dir(&tenant.cgroup).exists());

@@ -185,6 +185,7 @@ impl Limit {
     }
 
     /// Checks whether another program changed the limit. If none did, does what [`Limit::lift`] does.
+    /// `ours` is true if this agent or an earlier one set the limit.
     pub fn check(
         &mut self,
         with: &mut Steering<'_>,
@@ -208,17 +209,11 @@ impl Limit {
         Ok(())
     }
 
-    /// Raises a limit that this agent maintains if the floor rises above it before the next look, in
-    /// which time it grows by `growth` bytes. `ours` is true if this agent or an earlier one set the
-    /// limit. A limit that another program changed is left to [`Limit::check`].
-    pub fn lift(
-        &mut self,
-        with: &mut Steering<'_>,
-        usage: &Usage,
-        growth: u64,
-        ours: bool,
-    ) -> io::Result<()> {
-        self.own(ours);
+    /// Raises a limit that this agent or an earlier one set if the floor rises above it before the
+    /// next look, in which time it grows by `growth` bytes. A limit that another program changed is
+    /// left to [`Limit::check`].
+    pub fn lift(&mut self, with: &mut Steering<'_>, usage: &Usage, growth: u64) -> io::Result<()> {
+        self.own(true);
         if self.raise.is_some() || !self.is_within(usage, growth) || self.is_being_written(with) {
             return Ok(());
         }
