@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from cachepilot.model.foreseen import ABSOLUTE_TO_SD, BAR_SIGMAS, Known, Predicted
+from cachepilot.model.foreseen import BAR_SIGMAS, Known, Predicted
 from cachepilot.model.limit_calibration import CalibrationError
 from cachepilot.model.measured_intervals import MeasuredIntervals, Scattered
+from cachepilot.model.throughput_error import ABSOLUTE_TO_SD
 
 SERVICE_US, READ_US = 50.0, 500.0
 MEASURED = Known(Scattered(9571.0, 0.002, 40), CalibrationError(0.02, 0.0004))

@@ -17,20 +17,17 @@ prediction is the model's, and the model's error takes the place of the first.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
-from cachepilot.model.limit_calibration import LEVEL_SD, TIME_ERROR, WALK_SD_MIN, CalibrationError
+from cachepilot.model.limit_calibration import TIME_ERROR, UNCALIBRATED, CalibrationError
 from cachepilot.model.measured_intervals import Scattered
+from cachepilot.model.throughput_error import ABSOLUTE_TO_SD
 from cachepilot.sense.curves.wire_curves import Measured
 
 BAR_SIGMAS = 1.96
 """Standard errors in an error bar of 95%."""
-ABSOLUTE_TO_SD = math.sqrt(math.pi / 2)
-"""The standard deviation of a normal distribution over its mean absolute deviation."""
-
-
 Place = tuple[str, int]
 """A policy and a limit in bytes."""
-UNCALIBRATED = CalibrationError(LEVEL_SD, WALK_SD_MIN**2)
 
 
 def miss_error(
@@ -89,7 +86,7 @@ class Foreseen:
         bar = self.below if least_ops < self.ops else self.above
         if bar <= 0:
             return 1.0 if self.ops >= least_ops else 0.0
-        return (1 + math.erf((self.ops - least_ops) * BAR_SIGMAS / bar / math.sqrt(2))) / 2
+        return NormalDist(least_ops, bar / BAR_SIGMAS).cdf(self.ops)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ class CalibrationError(NamedTuple):
         return math.sqrt(self.pace * abs(math.log(max(to_bytes, 1) / max(from_bytes, 1))))
 
 
+UNCALIBRATED = CalibrationError(LEVEL_SD, WALK_SD_MIN**2)
+"""The errors of a curve before anything was measured at any limit."""
+
+
 class Off(NamedTuple):
     """Measured minus predicted miss ratio at a limit, and its variance.
 
@@ -275,7 +279,7 @@ class LimitCalibration:
         """
         anchors = [one for one in self.anchors if one.known_s > 0]
         if not anchors:
-            return CalibrationError(LEVEL_SD, WALK_SD_MIN**2)
+            return UNCALIBRATED
         known = [(math.log(one.limit_bytes), one.off(demand)) for one in anchors]
         pace = _walk([(log, one.off, one.variance) for log, one in known])
         pace = max(pace, WALK_SD_MIN**2)

@@ -10,12 +10,14 @@ intervals scatter, if there is enough memory. The target itself is what is shown
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import log, pi, sqrt
 from statistics import NormalDist, fmean
 
 KEPT_SHARE = 0.99
 """Share of intervals that are to meet a target; the mean is aimed above it by that quantile."""
 SIGMAS = NormalDist().inv_cdf(KEPT_SHARE)
+ABSOLUTE_TO_SD = sqrt(pi / 2)
+"""The standard deviation of a normal distribution over its mean absolute deviation."""
 INTERVALS = 40
 """Number of intervals of which the scatter is measured; `INTERVALS_MIN` is the least number."""
 INTERVALS_MIN = 8

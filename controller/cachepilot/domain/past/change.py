@@ -81,8 +81,7 @@ class ChangeFilter:
     """Which changes are requested; None matches all. Times are those of the beginning, in seconds.
 
     `by` is a part of the kind or of the name of the actor, in any case. Rows that concern all nodes
-    match every `node`. Rows have an id less than
-    `below`.
+    match every `node`. Rows have an id less than `below`.
     """
 
     node: str | None = None

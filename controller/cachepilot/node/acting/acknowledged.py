@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.node.acting.apply import Applier
 from cachepilot.node.deciding.wish import NO_WISH, Wish
-from cachepilot.sense.collect import Collected
+from cachepilot.sense.collect import Collected, Seen
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
@@ -43,10 +43,7 @@ class Acknowledged:
         for cgroup, reason in self._applier.take_refused_limits().items():
             seen = collected.seen.get(cgroup)
             if seen is not None:
-                now = Setting(seen.tenant.policy, seen.limit_bytes)
-                why = f"limit: {reason}"
-                time_s = collected.time_s
-                found.append(Decision(time_s, cgroup, Event.REFUSED, now, now, why))
+                found.append(_refused(seen, seen.tenant.policy, f"limit: {reason}", collected))
         return found
 
 
@@ -61,7 +58,12 @@ def refused_pins(
     for cgroup, reason in refused.items():
         seen, policy = collected.seen.get(cgroup), orders.get(cgroup, NO_WISH).policy
         if seen is not None and policy is not None:
-            now, wanted = (Setting(one, seen.limit_bytes) for one in (seen.tenant.policy, policy))
-            why = f"policy: {reason}"
-            found.append(Decision(collected.time_s, cgroup, Event.REFUSED, now, wanted, why))
+            found.append(_refused(seen, policy, f"policy: {reason}", collected))
     return found
+
+
+def _refused(seen: Seen, policy: str, why: str, collected: Collected) -> Decision:
+    """The decision that a node refused a setting of a tenant with this policy."""
+    tenant, limit = seen.tenant, seen.limit_bytes
+    before, after = Setting(tenant.policy, limit), Setting(policy, limit)
+    return Decision(collected.time_s, tenant.cgroup, Event.REFUSED, before, after, why)

@@ -11,7 +11,6 @@ Curves are followed if the planner can rely on them; for other tenants the measu
 counts.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,6 +23,7 @@ from cachepilot.domain.planned import Held
 from cachepilot.domain.slos import GOAL
 from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray, Node, Snapshot
 from cachepilot.model.throughput import Throughput, throughput_model
+from cachepilot.model.throughput_error import ABSOLUTE_TO_SD
 from cachepilot.plan.problem.asked import BY_MODE, NO_CURVES, Asked
 from cachepilot.plan.problem.building import build, min_ops_of, usable_of
 from cachepilot.plan.problem.config import Config
@@ -34,7 +34,7 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 
 TOLERANCE = 0.02
 """The share of its present throughput that a tenant without an SLO may lose."""
-WINDOW_ERRORS = NormalDist().inv_cdf(GOAL) * math.sqrt(math.pi / 2)
+WINDOW_ERRORS = NormalDist().inv_cdf(GOAL) * ABSOLUTE_TO_SD
 """Mean absolute errors of the model by which at most 1 - `GOAL` of the windows are below it."""
 MARGIN_MAX = 0.5
 """The greatest margin for the model's error, as a share of the predicted throughput."""
