@@ -9,22 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MOUNT = Path("/sys/fs/cgroup")
+from guest_tools import MOUNT, number, policy
+
 PINS = Path("/sys/fs/bpf/cachepilot")
 WITHIN_SECONDS = 60.0
 # QEMU forwards 10.0.2.2 to the host's loopback interface, where the controller accepts no other
 # name.
 HEADERS = {"content-type": "application/json", "host": "localhost"}
-
-
-def number(cgroup: str, name: str) -> int | None:
-    text = (MOUNT / cgroup / name).read_text().strip()
-    return None if text == "max" else int(text)
-
-
-def policy(cgroup: str) -> str:
-    lines = (MOUNT / cgroup / "memory.cache_ext").read_text().splitlines()
-    return dict(line.split(" ", 1) for line in lines)["policy"]
 
 
 def has(cgroup: str) -> dict[str, Any]:

@@ -22,19 +22,8 @@ from typing import Any
 
 import ends_guest as ends
 import systemd_guest as systemd
-from agent_guest import (
-    MOUNT,
-    PINS,
-    Told,
-    ask,
-    has,
-    number,
-    policy,
-    reader,
-    until,
-    until_so,
-)
-from guest_tools import tell
+from agent_guest import PINS, Told, ask, has, reader, until, until_so
+from guest_tools import MOUNT, number, policy, tell
 
 FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20

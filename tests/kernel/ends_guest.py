@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 import systemd_guest as systemd
-from agent_guest import MOUNT, PINS, Told, has, pins, policy, until_so
-from guest_tools import tell
+from agent_guest import PINS, Told, has, pins, until_so
+from guest_tools import MOUNT, policy, tell
 
 LEASE_SECONDS = 40.0
 # Half of it exceeds the lease, so the lease of an agent that is stopped ends before the watchdog

@@ -14,26 +14,15 @@ import sys
 import time
 from pathlib import Path
 
-from guest_tools import tell
+from guest_tools import MOUNT, number, policy, tell
 from node_process import Node
 
-MOUNT = Path("/sys/fs/cgroup")
 PINS = Path("/sys/fs/bpf/cachepilot")
 AGENT = os.environ["CACHEPILOT_AGENT"]
 FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20
 FILE_MIB = 48
 FLOOR = 2 * MIB
-
-
-def number(cgroup: str, name: str) -> int | None:
-    text = (MOUNT / cgroup / name).read_text().strip()
-    return None if text == "max" else int(text)
-
-
-def policy(cgroup: str) -> str:
-    lines = (MOUNT / cgroup / "memory.cache_ext").read_text().splitlines()
-    return dict(line.split(" ", 1) for line in lines)["policy"]
 
 
 def read_in(cgroup: str) -> None:
